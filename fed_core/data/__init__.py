@@ -1,0 +1,1 @@
+"""Recordings: one sequence type, one file per layout in ``readers``."""

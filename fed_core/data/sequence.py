@@ -1,0 +1,23 @@
+"""What every reader, bag and generator gives: a named sequence of RGB-D frames."""
+
+from typing import Protocol
+
+from fed_core.types import DepthFrame
+
+
+class DepthSequence(Protocol):
+    """RGB-D frames in time order, read one at a time.
+
+    Attributes:
+        name: short name, unique in its data set ("office_seg2").
+        source: where it comes from (a path, or "generated").
+    """
+
+    name: str
+    source: str
+
+    def __len__(self) -> int:
+        """Return the number of frames."""
+
+    def __getitem__(self, index: int) -> DepthFrame:
+        """Return frame ``index``; raises ``IndexError`` past the end and ``DataError`` for a broken frame."""

@@ -1,0 +1,59 @@
+"""Names to classes: a new strategy, network, task or reader is one new file."""
+
+import importlib
+import pkgutil
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from fed_core.errors import UnknownNameError
+
+T = TypeVar("T")
+
+
+class Registry(Generic[T]):
+    """Classes by name; the modules of ``package`` are imported on first use.
+
+    Args:
+        kind: what is registered, for messages ("strategy").
+        package: dotted name of the package whose modules register themselves.
+    """
+
+    def __init__(self, kind: str, package: str) -> None:
+        self._kind = kind
+        self._package = package
+        self._entries: dict[str, T] = {}
+        self._loaded = False
+
+    def register(self, name: str) -> Callable[[T], T]:
+        """Return a decorator that enters its class (or function) under ``name``."""
+
+        def enter(entry: T) -> T:
+            if name in self._entries:
+                raise ValueError(f"{self._kind} {name!r} is registered twice")
+            self._entries[name] = entry
+            return entry
+
+        return enter
+
+    def get(self, name: str) -> T:
+        """Return the entry of ``name``; an unknown name raises :class:`UnknownNameError` with the known ones."""
+        self._load()
+        try:
+            return self._entries[name]
+        except KeyError:
+            known = ", ".join(sorted(self._entries))
+            raise UnknownNameError(f"no {self._kind} is called {name!r}; known: {known}") from None
+
+    def names(self) -> list[str]:
+        """Return all names, sorted."""
+        self._load()
+        return sorted(self._entries)
+
+    def _load(self) -> None:
+        if self._loaded:
+            return
+        package = importlib.import_module(self._package)
+        for module in pkgutil.iter_modules(package.__path__):
+            if not module.name.startswith("_"):
+                importlib.import_module(f"{self._package}.{module.name}")
+        self._loaded = True

@@ -1,0 +1,153 @@
+"""The nouns that all layers share. NumPy only: a node must not import PyTorch to speak of a model.
+
+Shape letters, here and everywhere: B batch, C channels, H W pixels, N samples, D features, L layers, R robots,
+K clusters.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+PROTOCOL_VERSION = 1
+
+Array: TypeAlias = npt.NDArray[Any]
+Json: TypeAlias = "None | bool | int | float | str | list[Json] | dict[str, Json]"
+#: Tensors by name. Implementations may read one tensor from disk at each access, so take each once.
+Tensors: TypeAlias = Mapping[str, Array]
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """One entry of a model's state.
+
+    Attributes:
+        name: key in the PyTorch state dict.
+        shape: dimensions.
+        dtype: NumPy name ("float32").
+        trainable: parameter (True) or buffer (False).
+        owner: path of the module that holds it ("decoder.up1.bn").
+        module: class name of that module ("BatchNorm2d"); layers are picked by this, never by substrings.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    trainable: bool = True
+    owner: str = ""
+    module: str = ""
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the tensor."""
+        return int(np.prod(self.shape, dtype=np.int64)) * np.dtype(self.dtype).itemsize
+
+
+@dataclass(frozen=True)
+class ModelSignature:
+    """What an update must look like: architecture name and every tensor, in state-dict order."""
+
+    architecture: str
+    tensors: tuple[TensorSpec, ...]
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 (hex) over the architecture and names, shapes and dtypes."""
+        rows = [[t.name, list(t.shape), t.dtype] for t in self.tensors]
+        return hashlib.sha256(json.dumps([self.architecture, rows]).encode()).hexdigest()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Tensor names in order."""
+        return tuple(t.name for t in self.tensors)
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all tensors together."""
+        return sum(t.size_bytes for t in self.tensors)
+
+    def to_json(self) -> Json:
+        """Return a JSON tree; :meth:`from_json` reads it."""
+        rows: list[Json] = [[t.name, list(t.shape), t.dtype, t.trainable, t.owner, t.module] for t in self.tensors]
+        return {"architecture": self.architecture, "tensors": rows}
+
+    @classmethod
+    def from_json(cls, tree: Any) -> "ModelSignature":
+        """Read what :meth:`to_json` wrote."""
+        specs = (TensorSpec(n, tuple(s), d, bool(t), o, m) for n, s, d, t, o, m in tree["tensors"])
+        return cls(str(tree["architecture"]), tuple(specs))
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What a strategy half remembers between rounds: small tensors and plain JSON, nothing else."""
+
+    tensors: Tensors = field(default_factory=dict)
+    values: Mapping[str, Json] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Descriptor:
+    """What a robot (or a running sequence) tells about its images, without any image.
+
+    Attributes:
+        kind: "gaussian" (``mean`` and ``variance``, (D,) float32).
+        tensors: the arrays of that kind.
+        num_frames: frames it was computed from.
+        encoder: digest of encoder weights, layer, pre-processing and pooling; only equal ones compare.
+    """
+
+    kind: str
+    tensors: Tensors
+    num_frames: int
+    encoder: str
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Models chosen for a sequence: uniform average of ``keys``.
+
+    Attributes:
+        keys: keys of the chosen models ("global", "cluster/1").
+        clusters: their cluster indices; empty where the strategy has no clusters.
+        distances: (K,) distance of the sequence to every cluster.
+        threshold: bound under which a cluster is chosen; NaN without clusters.
+        fallback: no cluster was near enough, the nearest one was taken.
+    """
+
+    keys: tuple[str, ...]
+    clusters: tuple[int, ...] = ()
+    distances: tuple[float, ...] = ()
+    threshold: float = float("nan")
+    fallback: bool = False
+
+
+@dataclass(frozen=True)
+class BlobRef:
+    """An immutable file, named by the SHA-256 (hex) of its bytes."""
+
+    digest: str
+    size_bytes: int
+
+
+@dataclass(frozen=True)
+class DepthFrame:
+    """One RGB-D frame.
+
+    Attributes:
+        rgb: (H, W, 3) uint8, RGB order.
+        depth_m: (H, W) float32 metres along the optical axis, NaN = unknown (REP 118).
+        stamp_ns: time of the image in nanoseconds.
+        intrinsics: (3, 3) float64 pinhole matrix in pixels.
+        frame_id: optical frame.
+    """
+
+    rgb: npt.NDArray[np.uint8]
+    depth_m: npt.NDArray[np.float32]
+    stamp_ns: int
+    intrinsics: npt.NDArray[np.float64]
+    frame_id: str = "camera_optical_frame"
