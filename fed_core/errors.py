@@ -26,7 +26,6 @@ class Refusal(IntEnum):
     BROKEN_BLOB = 13  # digest or format wrong
     UNKNOWN_ROBOT = 14
     BAD_NAME = 15  # robot id is not a valid ROS name
-    BAD_SIGNATURE = 16  # signed by another key, or not signed though the fleet asks for it
 
 
 class FedError(Exception):
