@@ -26,6 +26,7 @@ class Refusal(IntEnum):
     BROKEN_BLOB = 13  # digest or format wrong
     UNKNOWN_ROBOT = 14
     BAD_NAME = 15  # robot id is not a valid ROS name
+    NOT_READY = 16  # the aggregator still builds its initial model; ask again
 
 
 class FedError(Exception):

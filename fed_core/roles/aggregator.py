@@ -1,0 +1,420 @@
+"""The aggregator's state machine: registers robots, runs rounds, counts each update once.
+
+registering -> describing -> aggregating (round 0) -> [training -> aggregating] x rounds -> finished
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from fed_core.config import check, option
+from fed_core.errors import Refusal
+from fed_core.roles import events as ev
+from fed_core.roles.messages import (
+    FleetPlan,
+    FleetStatus,
+    Registration,
+    RegistrationReply,
+    RobotState,
+    RobotStatus,
+    RunConfig,
+    SequenceDescriptor,
+    UpdateReport,
+)
+from fed_core.types import PROTOCOL_VERSION, Descriptor, ModelSignature
+
+_ROBOT_ID = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,62}")
+
+
+@dataclass(frozen=True)
+class AggregatorConfig:
+    """Options of one aggregator (``config/aggregator.yaml``)."""
+
+    min_robots: int = option(2, help="robots that must be registered before round 1", unit="count", low=1, high=100_000)
+    min_updates: int = option(1, help="updates without which a round never closes", unit="count", low=1, high=100_000)
+    round_deadline_s: float = option(600.0, help="time for one round; 0 = none", unit="s", low=0.0, high=604_800.0)
+    liveness_s: float = option(10.0, help="silence after which a robot counts as away", unit="s", low=1.0, high=3600.0)
+    max_update_bytes: int = option(
+        4_000_000_000, help="largest update that is read", unit="bytes", low=1, high=100_000_000_000
+    )
+
+    def __post_init__(self) -> None:
+        check(self)
+
+
+@dataclass
+class Member:
+    """A registered robot."""
+
+    registration: Registration
+    descriptor: Descriptor | None = None
+    heard_s: float = 0.0
+    updates: int = 0
+    last_round: int = 0
+    refused: int = 0
+    last_code: Refusal = Refusal.ACCEPTED
+    last_text: str = ""
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """What the journal gives back after a restart."""
+
+    initial: ev.InitialModel | None = None
+    members: tuple[tuple[Registration, Descriptor | None], ...] = ()
+    plan: FleetPlan | None = None
+    clusters: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    reports: tuple[UpdateReport, ...] = ()
+    counts: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # robot -> updates, last round
+
+
+class Aggregator:
+    """Pure role; the driver carries its effects out.
+
+    Args:
+        config: options of this aggregator.
+        run_id: name of the run.
+        run: what the whole run has in common.
+        descriptor: kind of descriptor the strategy needs, or None.
+        snapshot: state of an interrupted run.
+        now_s: monotonic time.
+    """
+
+    def __init__(
+        self,
+        config: AggregatorConfig,
+        run_id: str,
+        run: RunConfig,
+        *,
+        descriptor: str | None,
+        snapshot: Snapshot | None = None,
+        now_s: float = 0.0,
+    ) -> None:
+        saved = snapshot or Snapshot()
+        self._config, self._run_id, self._run, self._kind = config, run_id, run, descriptor
+        self._model: ModelSignature | None = saved.initial.signature if saved.initial else None
+        self._members: dict[str, Member] = {}
+        for registration, known in saved.members:
+            updates, last_round = saved.counts.get(registration.robot_id, (0, 0))
+            self._members[registration.robot_id] = Member(registration, known, now_s, updates, last_round)
+        self._plan = saved.plan
+        self._clusters = dict(saved.clusters)
+        self._counted = {r.robot_id: r for r in saved.reports}
+        self._pending: dict[str, tuple[UpdateReport, set[str]]] = {}
+        self._planned = set(saved.plan.robots) if saved.plan else set()
+        self._aggregating = False
+        self._failed = ""
+        self._round_start_s = now_s
+        self._told_s = float("-inf")
+        self._resumed = snapshot is not None and saved.plan is not None
+        self._handlers: dict[type, Callable[[Any, float], list[ev.Effect]]] = {
+            ev.InitialModel: self._on_initial,
+            Registration: self._on_registration,
+            SequenceDescriptor: self._on_descriptor,
+            RobotStatus: self._on_heartbeat,
+            UpdateReport: self._on_report,
+            ev.BlobReady: self._on_blob,
+            ev.BlobFailed: self._on_blob_failed,
+            ev.UpdateChecked: self._on_checked,
+            ev.RoundOutcome: self._on_outcome,
+            ev.JobFailed: self._on_job_failed,
+            ev.Tick: self._on_tick,
+        }
+
+    def handle(self, event: ev.Event, now_s: float) -> list[ev.Effect]:
+        """Return what must be done because ``event`` happened at monotonic time ``now_s`` [s]."""
+        return self._handlers[type(event)](event, now_s)
+
+    @property
+    def finished(self) -> bool:
+        """The last round is closed."""
+        return self._plan is not None and self._plan.finished
+
+    @property
+    def failed(self) -> str:
+        """Why the run cannot go on; empty while it can."""
+        return self._failed
+
+    @property
+    def robot_ids(self) -> tuple[str, ...]:
+        """Registered robots, sorted."""
+        return tuple(sorted(self._members))
+
+    # ---- start ---------------------------------------------------------------------------------------------------
+
+    def _on_initial(self, event: ev.InitialModel, now_s: float) -> list[ev.Effect]:
+        self._model = event.signature
+        return [*self._begin_if_complete(now_s), self._status(now_s)]
+
+    def _on_registration(self, event: Registration, now_s: float) -> list[ev.Effect]:
+        code, text = self._judge(event, now_s)
+        reply = RegistrationReply(code, text, self._run_id, self._kind or "")
+        effects: list[ev.Effect] = []
+        if code is not Refusal.ACCEPTED:
+            effects.append(ev.Log("warning", f"refused {event.robot_id!r}: {text}"))
+        elif not event.observer:
+            member = self._members.get(event.robot_id)
+            if member is None:
+                member = self._members[event.robot_id] = Member(event)
+                effects.append(ev.Log("info", f"robot {event.robot_id} joined with {event.num_samples} samples"))
+            member.registration, member.heard_s = event, now_s
+            effects.append(ev.SaveRobot(event, member.descriptor))
+        effects.append(ev.ReplyRegistration(event, reply))
+        return [*effects, *self._begin_if_complete(now_s), self._status(now_s)]
+
+    def _judge(self, event: Registration, now_s: float) -> tuple[Refusal, str]:
+        if not _ROBOT_ID.fullmatch(event.robot_id):
+            return Refusal.BAD_NAME, "a robot id is letters, digits and _, starts with a letter, at most 63 long"
+        if event.protocol != PROTOCOL_VERSION:
+            return Refusal.WRONG_VERSION, f"protocol {event.protocol}, this aggregator speaks {PROTOCOL_VERSION}"
+        if event.observer:
+            return Refusal.ACCEPTED, "welcome"
+        if event.task != self._run.task:
+            return Refusal.WRONG_TASK, f"task {event.task!r}, this run trains {self._run.task!r}"
+        if self._model is None:
+            return Refusal.NOT_READY, "the aggregator is still building its initial model; ask again"
+        if event.model_digest != self._model.digest:
+            return Refusal.WRONG_MODEL, (
+                f"model {event.architecture!r} ({event.model_digest[:12]}), "
+                f"this run trains {self._run.network!r} ({self._model.digest[:12]})"
+            )
+        if event.num_samples <= 0:
+            return Refusal.NO_SAMPLES, "no training sample"
+        member = self._members.get(event.robot_id)
+        if member and member.registration.instance != event.instance and self._alive(member, now_s):
+            return Refusal.DUPLICATE_ROBOT, f"a live robot is already called {event.robot_id!r}; choose another id"
+        return Refusal.ACCEPTED, "welcome"
+
+    def _on_descriptor(self, event: SequenceDescriptor, now_s: float) -> list[ev.Effect]:
+        member = self._members.get(event.robot_id)
+        if event.run_id != self._run_id:
+            return []  # latched rest of an earlier run
+        if member is None or self._kind is None:
+            return self._refuse(event.robot_id, Refusal.UNKNOWN_ROBOT, "descriptor of a robot that is not registered")
+        if event.descriptor.kind != self._kind:
+            text = f"descriptor of kind {event.descriptor.kind!r}, this run needs {self._kind!r}"
+            return self._refuse(event.robot_id, Refusal.WRONG_ENCODER, text)
+        known = next((m.descriptor for m in self._members.values() if m.descriptor), None)
+        if known and known.encoder != event.descriptor.encoder:
+            text = f"descriptor of encoder {event.descriptor.encoder[:12]}, the fleet uses {known.encoder[:12]}"
+            return self._refuse(event.robot_id, Refusal.WRONG_ENCODER, text)
+        if member.descriptor is not None:
+            return []  # latched again
+        member.descriptor = event.descriptor
+        effects: list[ev.Effect] = [ev.SaveRobot(member.registration, event.descriptor)]
+        return [*effects, *self._begin_if_complete(now_s), self._status(now_s)]
+
+    def _begin_if_complete(self, now_s: float) -> list[ev.Effect]:
+        if self._plan is not None or self._aggregating or self._model is None or self._missing():
+            return []
+        return self._aggregate(0, now_s)
+
+    def _missing(self) -> int:
+        return max(0, self._config.min_robots - sum(self._described(m) for m in self._members.values()))
+
+    def _described(self, member: Member) -> bool:
+        return self._kind is None or member.descriptor is not None
+
+    # ---- rounds --------------------------------------------------------------------------------------------------
+
+    def _on_report(self, event: UpdateReport, now_s: float) -> list[ev.Effect]:
+        if event.run_id != self._run_id:
+            return []
+        code, text = self._judge_report(event)
+        if code is Refusal.ALREADY_COUNTED:
+            return []  # reports are latched: the same one arrives again after every restart
+        if code is not Refusal.ACCEPTED:
+            return self._refuse(event.robot_id, code, text)
+        self._members[event.robot_id].heard_s = now_s
+        digests = {blob.digest for blob in event.blobs.values()}
+        self._pending[event.robot_id] = (event, digests)
+        return [ev.FetchBlob(blob, event.robot_id) for blob in event.blobs.values()]
+
+    def _judge_report(self, event: UpdateReport) -> tuple[Refusal, str]:
+        member = self._members.get(event.robot_id)
+        if member is None or member.registration.instance != event.instance:
+            return Refusal.UNKNOWN_ROBOT, "update of a robot that is not registered"
+        if event.round <= member.last_round:
+            return Refusal.ALREADY_COUNTED, f"already counted in round {event.round}"
+        if self._plan is None or event.round != self._plan.round or self.finished:
+            now = self._plan.round if self._plan and not self.finished else "none"
+            return Refusal.WRONG_ROUND, f"update of round {event.round}, the current round is {now}"
+        if event.config_digest != self._run.digest:
+            return Refusal.WRONG_MODEL, "update trained under another configuration"
+        if event.robot_id not in self._plan.participants:
+            return Refusal.NOT_A_PARTICIPANT, f"not a participant of round {event.round}"
+        if self._aggregating:
+            return Refusal.WRONG_ROUND, f"round {event.round} is already closed"
+        pending = self._pending.get(event.robot_id)
+        if pending and pending[0].blobs == event.blobs:
+            return Refusal.ALREADY_COUNTED, "already being read"
+        size = sum(blob.size_bytes for blob in event.blobs.values())
+        if size > self._config.max_update_bytes:
+            return Refusal.TOO_LARGE, f"update of {size} bytes, at most {self._config.max_update_bytes} are read"
+        return Refusal.ACCEPTED, ""
+
+    def _on_blob(self, event: ev.BlobReady, now_s: float) -> list[ev.Effect]:
+        effects: list[ev.Effect] = []
+        for report, missing in self._pending.values():
+            if event.digest in missing:
+                missing.discard(event.digest)
+                if not missing:
+                    effects.append(ev.CheckUpdate(report))
+        return effects
+
+    def _on_blob_failed(self, event: ev.BlobFailed, now_s: float) -> list[ev.Effect]:
+        losers = [robot_id for robot_id, (_, missing) in self._pending.items() if event.digest in missing]
+        effects: list[ev.Effect] = []
+        for robot_id in losers:
+            del self._pending[robot_id]
+            effects += self._refuse(robot_id, event.code, event.text)
+        return effects
+
+    def _on_checked(self, event: ev.UpdateChecked, now_s: float) -> list[ev.Effect]:
+        report = event.report
+        pending = self._pending.get(report.robot_id)
+        if pending is None or pending[0] != report:
+            return []  # the round closed meanwhile, or the robot sent another one
+        del self._pending[report.robot_id]
+        if event.code is not Refusal.ACCEPTED:
+            return self._refuse(report.robot_id, event.code, event.text)
+        self._counted[report.robot_id] = report
+        member = self._members[report.robot_id]
+        member.updates, member.last_round = member.updates + 1, report.round
+        effects: list[ev.Effect] = [ev.SaveUpdate(report)]
+        return [*effects, *self._close_if_complete(now_s), self._status(now_s)]
+
+    def _close_if_complete(self, now_s: float) -> list[ev.Effect]:
+        if self._plan is None or self.finished or self._aggregating or self._failed:
+            return []
+        waiting = set(self._plan.participants) - set(self._counted)
+        late = self._config.round_deadline_s > 0 and now_s - self._round_start_s >= self._config.round_deadline_s
+        if waiting and not (late and len(self._counted) >= self._config.min_updates):
+            return []
+        if waiting:
+            self._pending.clear()
+        return self._aggregate(self._plan.round, now_s)
+
+    def _aggregate(self, number: int, now_s: float) -> list[ev.Effect]:
+        self._aggregating = True
+        ready = sorted(r for r, m in self._members.items() if self._described(m))
+        alive = [r for r in ready if self._alive(self._members[r], now_s)]
+        reports = tuple(self._counted[r] for r in sorted(self._counted))
+        joined = tuple(r for r in ready if r not in self._planned) if number else ()
+        participants = alive if len(alive) >= self._config.min_updates else ready
+        return [ev.StartAggregation(number, reports, joined, tuple(participants))]
+
+    def _on_outcome(self, event: ev.RoundOutcome, now_s: float) -> list[ev.Effect]:
+        self._aggregating = False
+        self._plan, self._clusters = event.plan, dict(event.clusters)
+        self._planned = set(event.plan.robots)
+        self._counted, self._pending = {}, {}
+        self._round_start_s = now_s
+        done = f"run {self._run_id} finished" if event.plan.finished else f"round {event.plan.round} begins"
+        return [
+            ev.CommitRound(event),
+            ev.PublishPlan(self._with_deadline(now_s)),
+            ev.Log("info", done),
+            self._status(now_s),
+        ]
+
+    # ---- health --------------------------------------------------------------------------------------------------
+
+    def _on_heartbeat(self, event: RobotStatus, now_s: float) -> list[ev.Effect]:
+        member = self._members.get(event.robot_id)
+        if member is not None and member.registration.instance == event.instance:
+            member.heard_s = now_s
+        return []
+
+    def _on_job_failed(self, event: ev.JobFailed, now_s: float) -> list[ev.Effect]:
+        self._failed = f"{event.job}: {event.text}"
+        return [ev.Log("error", f"the run stops: {self._failed}"), self._status(now_s)]
+
+    def _on_tick(self, event: ev.Tick, now_s: float) -> list[ev.Effect]:
+        effects: list[ev.Effect] = []
+        if self._resumed and self._plan is not None:
+            self._resumed = False
+            effects += [
+                ev.Log("info", f"run {self._run_id} resumes in round {self._plan.round}"),
+                ev.PublishPlan(self._with_deadline(now_s)),
+            ]
+        effects += self._begin_if_complete(now_s) + self._close_if_complete(now_s)
+        waiting = self._waiting_for(now_s)
+        if waiting and now_s - self._told_s >= 10.0:
+            self._told_s = now_s
+            effects.append(ev.Log("info", f"waiting for {waiting}"))
+        return [*effects, self._status(now_s)]
+
+    def _alive(self, member: Member, now_s: float) -> bool:
+        return now_s - member.heard_s < self._config.liveness_s
+
+    def _refuse(self, robot_id: str, code: Refusal, text: str) -> list[ev.Effect]:
+        member = self._members.get(robot_id)
+        if member is not None:
+            member.refused += 1
+            member.last_code, member.last_text = code, text
+        return [ev.Log("warning", f"dropped a message of {robot_id!r} ({code.name}): {text}")]
+
+    def _with_deadline(self, now_s: float) -> FleetPlan:
+        if self._plan is None:
+            raise ValueError("there is no plan yet")
+        if self._plan.finished or self._config.round_deadline_s == 0:
+            return replace(self._plan, deadline_s=0.0)
+        left = self._config.round_deadline_s - (now_s - self._round_start_s)
+        return replace(self._plan, deadline_s=max(left, 0.001))
+
+    def _phase(self) -> str:
+        if self._failed:
+            return "failed"
+        if self._aggregating:
+            return "aggregating"
+        if self._plan is not None:
+            return "finished" if self._plan.finished else "training"
+        if self._model is None:
+            return "starting"
+        return "registering" if len(self._members) < self._config.min_robots else "describing"
+
+    def _waiting_for(self, now_s: float) -> str:
+        phase = self._phase()
+        if phase == "starting":
+            return "the initial model"
+        if phase == "registering":
+            more = self._config.min_robots - len(self._members)
+            return f"{more} more robot{'s' * (more > 1)} to register ({len(self._members)} of {self._config.min_robots})"
+        if phase == "describing":
+            return "descriptors of " + ", ".join(r for r, m in self._members.items() if not self._described(m))
+        if phase == "training" and self._plan is not None:
+            rest = sorted(set(self._plan.participants) - set(self._counted))
+            away = [r for r in rest if not self._alive(self._members[r], now_s)]
+            return "updates of " + ", ".join(r + (" (away)" if r in away else "") for r in rest)
+        return ""
+
+    def _status(self, now_s: float) -> ev.PublishFleetStatus:
+        states = tuple(
+            RobotState(
+                robot_id=robot_id,
+                alive=self._alive(member, now_s),
+                described=self._described(member),
+                reported=robot_id in self._counted,
+                clusters=self._clusters.get(robot_id, ()),
+                updates=member.updates,
+                refused=member.refused,
+                last_code=member.last_code,
+                last_text=member.last_text,
+            )
+            for robot_id, member in sorted(self._members.items())
+        )
+        round_number = self._plan.round if self._plan else 0
+        return ev.PublishFleetStatus(
+            FleetStatus(
+                run_id=self._run_id,
+                phase=self._phase(),
+                round=round_number,
+                total_rounds=self._run.total_rounds,
+                strategy=self._run.strategy,
+                expected_robots=self._config.min_robots,
+                robots=states,
+                waiting_for=self._waiting_for(now_s),
+            )
+        )

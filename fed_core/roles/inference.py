@@ -1,0 +1,108 @@
+"""The inference node's state machine: one choice of models per sequence, made from its first frames."""
+
+from collections.abc import Callable
+from typing import Any
+
+from fed_core.roles import events as ev
+from fed_core.roles.messages import FleetPlan
+from fed_core.strategies.base import Strategy
+from fed_core.types import Choice, Descriptor, Memory
+
+
+class Inference:
+    """Pure role; the driver carries its effects out.
+
+    The choice needs the plan, the strategy's serving memory and the descriptor of the sequence, whatever comes first.
+    The model that was loaded before serves until the new one is there; a new round renews the weights of the choice.
+
+    Args:
+        make_strategy: builds a strategy from the name and options of a plan.
+    """
+
+    def __init__(self, make_strategy: Callable[[str, Any], Strategy]) -> None:
+        self._make = make_strategy
+        self._strategy: Strategy | None = None
+        self._plan: FleetPlan | None = None
+        self._serving: Memory | None = None
+        self._sequence = ""
+        self._described = False
+        self._descriptor: Descriptor | None = None
+        self._choice: Choice | None = None
+        self._missing: set[str] = set()
+        self._loaded: tuple[str, str, tuple[str, ...]] | None = None
+        self._handlers: dict[type, Callable[[Any, float], list[ev.Effect]]] = {
+            FleetPlan: self._on_plan,
+            ev.SequenceStarted: self._on_sequence,
+            ev.SequenceDescribed: self._on_described,
+            ev.ServingLoaded: self._on_serving,
+            ev.BlobReady: self._on_blob,
+            ev.BlobFailed: self._on_failed,
+            ev.Tick: lambda event, now_s: [],
+        }
+
+    def handle(self, event: ev.Event, now_s: float) -> list[ev.Effect]:
+        """Return what must be done because ``event`` happened at monotonic time ``now_s`` [s]."""
+        return self._handlers[type(event)](event, now_s)
+
+    @property
+    def needs_descriptor(self) -> bool | None:
+        """Whether the running strategy chooses by descriptor; None while no plan is known."""
+        return None if self._strategy is None else self._strategy.descriptor is not None
+
+    def _on_plan(self, event: FleetPlan, now_s: float) -> list[ev.Effect]:
+        self._plan = event
+        self._strategy = self._make(event.config.strategy, event.config.strategy_options)
+        self._choice = None
+        self._serving = None if event.serving else Memory()
+        if event.serving is None:
+            return self._choose()
+        return [ev.FetchBlob(event.serving, "")]
+
+    def _on_sequence(self, event: ev.SequenceStarted, now_s: float) -> list[ev.Effect]:
+        self._sequence, self._described, self._descriptor, self._choice = event.name, False, None, None
+        return []
+
+    def _on_described(self, event: ev.SequenceDescribed, now_s: float) -> list[ev.Effect]:
+        if event.name != self._sequence:
+            return []
+        self._described, self._descriptor = True, event.descriptor
+        return self._choose()
+
+    def _on_serving(self, event: ev.ServingLoaded, now_s: float) -> list[ev.Effect]:
+        self._serving = event.memory
+        return self._choose()
+
+    def _choose(self) -> list[ev.Effect]:
+        plan, strategy = self._plan, self._strategy
+        if plan is None or strategy is None or self._serving is None or not self._described:
+            return []
+        if strategy.descriptor is not None and self._descriptor is None:
+            return []  # described before the strategy was known; the driver describes again
+        self._choice = strategy.choose(self._descriptor, plan.models, self._serving)
+        wanted = {plan.blobs[key].digest: plan.blobs[key] for key in self._choice.keys}
+        self._missing = set(wanted)
+        return [ev.FetchBlob(blob, "") for blob in wanted.values()]
+
+    def _on_blob(self, event: ev.BlobReady, now_s: float) -> list[ev.Effect]:
+        plan = self._plan
+        if plan is None:
+            return []
+        effects: list[ev.Effect] = []
+        if plan.serving and event.digest == plan.serving.digest and self._serving is None:
+            effects.append(ev.LoadServing(plan.serving))
+        if self._choice is None or event.digest not in self._missing:
+            return effects
+        self._missing.discard(event.digest)
+        if self._missing:
+            return effects
+        digests = tuple(sorted(plan.blobs[key].digest for key in self._choice.keys))
+        if self._loaded == (plan.run_id, self._sequence, digests):
+            return effects
+        self._loaded = (plan.run_id, self._sequence, digests)
+        frames = self._descriptor.num_frames if self._descriptor else 0
+        return [*effects, ev.LoadModel(self._sequence, plan, self._choice, frames)]
+
+    def _on_failed(self, event: ev.BlobFailed, now_s: float) -> list[ev.Effect]:
+        if event.digest not in self._missing:
+            return []
+        return [ev.Log("error", f"cannot read a model of sequence {self._sequence!r}: {event.text}")]

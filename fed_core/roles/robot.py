@@ -1,0 +1,262 @@
+"""The robot's state machine: registers, describes its images, trains when a plan asks for it, reports.
+
+starting -> registering -> [describing] -> waiting -> fetching -> training -> reported -> ... -> finished
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from fed_core.config import check, option
+from fed_core.errors import Refusal
+from fed_core.roles import events as ev
+from fed_core.roles.messages import (
+    FleetPlan,
+    FleetStatus,
+    Registration,
+    RegistrationReply,
+    RobotPhase,
+    RobotStatus,
+    SequenceDescriptor,
+    UpdateReport,
+)
+from fed_core.types import PROTOCOL_VERSION, Descriptor
+
+#: Refusals after which asking again can help.
+_TEMPORARY = frozenset({Refusal.NOT_READY, Refusal.DUPLICATE_ROBOT})
+
+
+@dataclass(frozen=True)
+class RobotConfig:
+    """Who a robot is and how patiently it asks (``config/robot_client.yaml``)."""
+
+    robot_id: str = option(help="name of this robot in the fleet; its ROS namespace by convention")
+    task: str = option("depth", help="what the fleet learns")
+    retry_s: float = option(3.0, help="time before an unanswered registration is sent again", unit="s", low=0.1)
+
+    def __post_init__(self) -> None:
+        check(self)
+
+
+class Robot:
+    """Pure role; the driver carries its effects out.
+
+    Args:
+        config: who this robot is.
+        instance: name of this installation, kept on its disk.
+        architecture: registered name of the network.
+        software: version of fed_perception.
+        blob_service: full name of this robot's blob service.
+        last_report: report of an interrupted run whose blobs are still in the store.
+    """
+
+    def __init__(
+        self,
+        config: RobotConfig,
+        instance: str,
+        *,
+        architecture: str,
+        software: str = "",
+        blob_service: str = "",
+        last_report: UpdateReport | None = None,
+    ) -> None:
+        self._config, self._instance = config, instance
+        self._architecture, self._software, self._blob_service = architecture, software, blob_service
+        self._report = last_report
+        self._phase = RobotPhase.STARTING
+        self._text = ""
+        self._samples: ev.SamplesReady | None = None
+        self._run_id = ""
+        self._descriptors: dict[str, Descriptor] = {}
+        self._kind = ""
+        self._plan: FleetPlan | None = None
+        self._missing: set[str] = set()
+        self._progress = ev.Progress(0.0, float("nan"), 0.0)
+        self._asked_s = float("-inf")
+        self._counting = False
+        self._refusals = 0
+        self._handlers: dict[type, Callable[[Any, float], list[ev.Effect]]] = {
+            ev.Tick: self._on_tick,
+            ev.SamplesReady: self._on_samples,
+            RegistrationReply: self._on_reply,
+            ev.Described: self._on_described,
+            FleetPlan: self._on_plan,
+            FleetStatus: self._on_fleet,
+            ev.BlobReady: self._on_blob,
+            ev.BlobFailed: self._on_blob_failed,
+            ev.Progress: self._on_progress,
+            ev.Trained: self._on_trained,
+            ev.JobFailed: self._on_job_failed,
+        }
+
+    def handle(self, event: ev.Event, now_s: float) -> list[ev.Effect]:
+        """Return what must be done because ``event`` happened at monotonic time ``now_s`` [s]."""
+        return self._handlers[type(event)](event, now_s)
+
+    @property
+    def phase(self) -> RobotPhase:
+        """What the robot is doing."""
+        return self._phase
+
+    def _on_tick(self, event: ev.Tick, now_s: float) -> list[ev.Effect]:
+        effects: list[ev.Effect] = []
+        if self._samples is None and not self._counting and self._phase is RobotPhase.STARTING:
+            self._counting = True
+            effects.append(ev.CountSamples())
+        if self._phase is RobotPhase.REGISTERING and now_s - self._asked_s >= self._config.retry_s:
+            effects += self._register(now_s)
+        return [*effects, self._status()]
+
+    def _on_samples(self, event: ev.SamplesReady, now_s: float) -> list[ev.Effect]:
+        self._samples = event
+        if event.num_samples <= 0:
+            return self._fail("no usable training sample")
+        self._phase = RobotPhase.REGISTERING
+        return self._register(now_s)
+
+    def _register(self, now_s: float) -> list[ev.Effect]:
+        if self._samples is None:
+            return []
+        self._asked_s = now_s
+        registration = Registration(
+            robot_id=self._config.robot_id,
+            instance=self._instance,
+            observer=False,
+            protocol=PROTOCOL_VERSION,
+            software=self._software,
+            task=self._config.task,
+            architecture=self._architecture,
+            model_digest=self._samples.model_digest,
+            num_samples=self._samples.num_samples,
+            blob_service=self._blob_service,
+        )
+        return [ev.Register(registration)]
+
+    def _on_reply(self, event: RegistrationReply, now_s: float) -> list[ev.Effect]:
+        if self._phase is not RobotPhase.REGISTERING:
+            return []
+        if event.code is not Refusal.ACCEPTED:
+            self._text = f"refused ({event.code.name}): {event.text}"
+            if event.code in _TEMPORARY:
+                return [ev.Log("info" if event.code is Refusal.NOT_READY else "warning", self._text), self._status()]
+            return self._fail(self._text)
+        self._run_id, self._kind, self._text = event.run_id, event.descriptor, ""
+        if not self._kind:
+            self._phase = RobotPhase.WAITING
+            return [self._status(), *self._follow()]
+        if self._kind in self._descriptors:
+            return self._tell_descriptor()
+        self._phase = RobotPhase.DESCRIBING
+        return [ev.Describe(self._kind), self._status()]
+
+    def _on_described(self, event: ev.Described, now_s: float) -> list[ev.Effect]:
+        self._descriptors[event.descriptor.kind] = event.descriptor
+        if self._phase is not RobotPhase.DESCRIBING:
+            return []
+        return self._tell_descriptor()
+
+    def _tell_descriptor(self) -> list[ev.Effect]:
+        self._phase = RobotPhase.WAITING
+        message = SequenceDescriptor(self._config.robot_id, self._run_id, self._descriptors[self._kind])
+        return [ev.PublishDescriptor(message), self._status(), *self._follow()]
+
+    def _on_plan(self, event: FleetPlan, now_s: float) -> list[ev.Effect]:
+        old, self._plan = self._plan, event
+        busy = self._phase in (RobotPhase.FETCHING, RobotPhase.TRAINING)
+        if busy and old and (old.run_id, old.round) == (event.run_id, event.round) and not event.finished:
+            return []  # the same round, told again by a restarted aggregator
+        return self._follow()
+
+    def _follow(self) -> list[ev.Effect]:
+        """Start what the latest plan asks of this robot, when it is free to."""
+        plan = self._plan
+        if plan is None or plan.run_id != self._run_id or self._phase < RobotPhase.WAITING:
+            return []
+        effects: list[ev.Effect] = [ev.StopTraining()] if self._phase is RobotPhase.TRAINING else []
+        if plan.finished:
+            self._phase = RobotPhase.FINISHED
+            return [*effects, ev.Log("info", f"run {plan.run_id} is over"), self._status()]
+        if self._config.robot_id not in plan.robots or self._config.robot_id not in plan.participants:
+            self._phase = RobotPhase.WAITING
+            return [*effects, self._status()]
+        if self._is_done(plan) and self._report is not None:
+            self._phase = RobotPhase.REPORTED
+            return [*effects, ev.PublishReport(self._report), self._status()]
+        wanted = plan.wanted_by(self._config.robot_id)
+        self._missing = {blob.digest for blob in wanted.values()}
+        self._progress = ev.Progress(0.0, float("nan"), 0.0)
+        self._phase = RobotPhase.FETCHING
+        return [*effects, *(ev.FetchBlob(blob, "") for blob in wanted.values()), self._status()]
+
+    def _is_done(self, plan: FleetPlan) -> bool:
+        done = self._report
+        return done is not None and (done.run_id, done.round, done.config_digest, done.instance) == (
+            plan.run_id,
+            plan.round,
+            plan.config.digest,
+            self._instance,
+        )
+
+    def _on_blob(self, event: ev.BlobReady, now_s: float) -> list[ev.Effect]:
+        self._missing.discard(event.digest)
+        if self._phase is not RobotPhase.FETCHING or self._missing or self._plan is None:
+            return []
+        self._phase = RobotPhase.TRAINING
+        return [ev.StartTraining(self._plan), self._status()]
+
+    def _on_blob_failed(self, event: ev.BlobFailed, now_s: float) -> list[ev.Effect]:
+        if self._phase is not RobotPhase.FETCHING or event.digest not in self._missing:
+            return []
+        self._phase = RobotPhase.WAITING
+        self._text = f"cannot read the model of round {self._plan.round if self._plan else 0}: {event.text}"
+        return [ev.Log("error", self._text), self._status()]
+
+    def _on_progress(self, event: ev.Progress, now_s: float) -> list[ev.Effect]:
+        self._progress = event
+        return [self._status()] if self._phase is RobotPhase.TRAINING else []
+
+    def _on_trained(self, event: ev.Trained, now_s: float) -> list[ev.Effect]:
+        plan, report = self._plan, event.report
+        if self._phase is not RobotPhase.TRAINING or plan is None or report.round != plan.round:
+            return []
+        self._report = report
+        self._phase = RobotPhase.REPORTED
+        self._progress = ev.Progress(1.0, report.loss, self._progress.samples_per_s)
+        return [ev.SaveReport(report), ev.PublishReport(report), self._status()]
+
+    def _on_fleet(self, event: FleetStatus, now_s: float) -> list[ev.Effect]:
+        if self._phase < RobotPhase.WAITING or self._phase is RobotPhase.FAILED:
+            return []
+        mine = next((r for r in event.robots if r.robot_id == self._config.robot_id), None)
+        if event.run_id != self._run_id or mine is None:
+            stop: list[ev.Effect] = [ev.StopTraining()] if self._phase is RobotPhase.TRAINING else []
+            self._phase, self._refusals = RobotPhase.REGISTERING, 0
+            return [*stop, *self._register(now_s)]
+        if mine.refused > self._refusals:
+            self._refusals = mine.refused
+            self._text = f"refused ({mine.last_code.name}): {mine.last_text}"
+            return [ev.Log("warning", self._text), self._status()]
+        return []
+
+    def _on_job_failed(self, event: ev.JobFailed, now_s: float) -> list[ev.Effect]:
+        return self._fail(f"{event.job}: {event.text}")
+
+    def _fail(self, text: str) -> list[ev.Effect]:
+        self._phase, self._text = RobotPhase.FAILED, text
+        return [ev.Log("error", text), self._status()]
+
+    def _status(self) -> ev.PublishStatus:
+        number = self._plan.round if self._plan else 0
+        return ev.PublishStatus(
+            RobotStatus(
+                robot_id=self._config.robot_id,
+                instance=self._instance,
+                phase=self._phase,
+                round=number,
+                progress=self._progress.share,
+                loss=self._progress.loss,
+                samples_per_s=self._progress.samples_per_s,
+                num_samples=self._samples.num_samples if self._samples else 0,
+                text=self._text,
+            )
+        )
