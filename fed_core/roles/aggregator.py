@@ -3,14 +3,13 @@
 registering -> describing -> aggregating (round 0) -> [training -> aggregating] x rounds -> finished
 """
 
-import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
-from fed_core.config import check, option
 from fed_core.errors import Refusal
 from fed_core.roles import events as ev
+from fed_core.roles.membership import AggregatorConfig, Member, Snapshot, judge_registration
 from fed_core.roles.messages import (
     FleetPlan,
     FleetStatus,
@@ -22,52 +21,7 @@ from fed_core.roles.messages import (
     SequenceDescriptor,
     UpdateReport,
 )
-from fed_core.types import PROTOCOL_VERSION, Descriptor, ModelSignature
-
-_ROBOT_ID = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,62}")
-
-
-@dataclass(frozen=True)
-class AggregatorConfig:
-    """Options of one aggregator (``config/aggregator.yaml``)."""
-
-    min_robots: int = option(2, help="robots that must be registered before round 1", unit="count", low=1, high=100_000)
-    min_updates: int = option(1, help="updates without which a round never closes", unit="count", low=1, high=100_000)
-    round_deadline_s: float = option(600.0, help="time for one round; 0 = none", unit="s", low=0.0, high=604_800.0)
-    liveness_s: float = option(10.0, help="silence after which a robot counts as away", unit="s", low=1.0, high=3600.0)
-    max_update_bytes: int = option(
-        4_000_000_000, help="largest update that is read", unit="bytes", low=1, high=100_000_000_000
-    )
-
-    def __post_init__(self) -> None:
-        check(self)
-
-
-@dataclass
-class Member:
-    """A registered robot."""
-
-    registration: Registration
-    descriptor: Descriptor | None = None
-    heard_s: float = 0.0
-    updates: int = 0
-    last_round: int = 0
-    refused: int = 0
-    last_code: Refusal = Refusal.ACCEPTED
-    last_text: str = ""
-
-
-@dataclass(frozen=True)
-class Snapshot:
-    """What the journal gives back after a restart."""
-
-    initial: ev.InitialModel | None = None
-    members: tuple[tuple[Registration, Descriptor | None], ...] = ()
-    plan: FleetPlan | None = None
-    clusters: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    reports: tuple[UpdateReport, ...] = ()
-    counts: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # robot -> updates, last round
-
+from fed_core.types import ModelSignature
 
 class Aggregator:
     """Pure role; the driver carries its effects out.
@@ -148,13 +102,14 @@ class Aggregator:
         return [*self._begin_if_complete(now_s), self._status(now_s)]
 
     def _on_registration(self, event: Registration, now_s: float) -> list[ev.Effect]:
-        code, text = self._judge(event, now_s)
+        member = self._members.get(event.robot_id)
+        rival = member is not None and member.registration.instance != event.instance and self._alive(member, now_s)
+        code, text = judge_registration(event, self._run, self._model, rival=rival)
         reply = RegistrationReply(code, text, self._run_id, self._kind or "")
         effects: list[ev.Effect] = []
         if code is not Refusal.ACCEPTED:
             effects.append(ev.Log("warning", f"refused {event.robot_id!r}: {text}"))
         elif not event.observer:
-            member = self._members.get(event.robot_id)
             if member is None:
                 member = self._members[event.robot_id] = Member(event)
                 effects.append(ev.Log("info", f"robot {event.robot_id} joined with {event.num_samples} samples"))
@@ -162,29 +117,6 @@ class Aggregator:
             effects.append(ev.SaveRobot(event, member.descriptor))
         effects.append(ev.ReplyRegistration(event, reply))
         return [*effects, *self._begin_if_complete(now_s), self._status(now_s)]
-
-    def _judge(self, event: Registration, now_s: float) -> tuple[Refusal, str]:
-        if not _ROBOT_ID.fullmatch(event.robot_id):
-            return Refusal.BAD_NAME, "a robot id is letters, digits and _, starts with a letter, at most 63 long"
-        if event.protocol != PROTOCOL_VERSION:
-            return Refusal.WRONG_VERSION, f"protocol {event.protocol}, this aggregator speaks {PROTOCOL_VERSION}"
-        if event.observer:
-            return Refusal.ACCEPTED, "welcome"
-        if event.task != self._run.task:
-            return Refusal.WRONG_TASK, f"task {event.task!r}, this run trains {self._run.task!r}"
-        if self._model is None:
-            return Refusal.NOT_READY, "the aggregator is still building its initial model; ask again"
-        if event.model_digest != self._model.digest:
-            return Refusal.WRONG_MODEL, (
-                f"model {event.architecture!r} ({event.model_digest[:12]}), "
-                f"this run trains {self._run.network!r} ({self._model.digest[:12]})"
-            )
-        if event.num_samples <= 0:
-            return Refusal.NO_SAMPLES, "no training sample"
-        member = self._members.get(event.robot_id)
-        if member and member.registration.instance != event.instance and self._alive(member, now_s):
-            return Refusal.DUPLICATE_ROBOT, f"a live robot is already called {event.robot_id!r}; choose another id"
-        return Refusal.ACCEPTED, "welcome"
 
     def _on_descriptor(self, event: SequenceDescriptor, now_s: float) -> list[ev.Effect]:
         member = self._members.get(event.robot_id)

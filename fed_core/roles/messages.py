@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
 
+import numpy as np
+
 from fed_core.config import to_tree
 from fed_core.errors import Refusal, WireError
 from fed_core.strategies.base import RobotPlan
@@ -162,6 +164,20 @@ class UpdateReport:
             raise WireError(f"report of {self.robot_id!r} names blobs {sorted(self.blobs)}; expected weights, extras")
         if self.num_samples <= 0:
             raise WireError(f"report of {self.robot_id!r} counts {self.num_samples} samples", Refusal.NO_SAMPLES)
+
+    def to_json(self) -> Any:
+        """Return a JSON tree; :meth:`from_json` reads it."""
+        tree = to_tree({name: value for name, value in vars(self).items() if name != "mask"})
+        tree["mask"] = None if self.mask is None else [int(unit) for unit in self.mask]
+        return tree
+
+    @classmethod
+    def from_json(cls, tree: Any) -> "UpdateReport":
+        """Read what :meth:`to_json` wrote."""
+        rest = dict(tree)
+        rest["blobs"] = {key: BlobRef(**blob) for key, blob in rest["blobs"].items()}
+        rest["mask"] = None if rest["mask"] is None else np.array(rest["mask"], bool)
+        return cls(**rest)
 
 
 @dataclass(frozen=True)

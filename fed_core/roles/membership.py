@@ -1,0 +1,88 @@
+"""Who belongs to a fleet: the aggregator's options, its members, and whom it refuses."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from fed_core.config import check, option
+from fed_core.errors import Refusal
+from fed_core.roles.events import InitialModel
+from fed_core.roles.messages import FleetPlan, Registration, RunConfig, UpdateReport
+from fed_core.types import PROTOCOL_VERSION, Descriptor, ModelSignature
+
+_ROBOT_ID = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,62}")
+
+
+@dataclass(frozen=True)
+class AggregatorConfig:
+    """Options of one aggregator (``config/aggregator.yaml``)."""
+
+    min_robots: int = option(2, help="robots that must be registered before round 1", unit="count", low=1, high=100_000)
+    min_updates: int = option(1, help="updates without which a round never closes", unit="count", low=1, high=100_000)
+    round_deadline_s: float = option(600.0, help="time for one round; 0 = none", unit="s", low=0.0, high=604_800.0)
+    liveness_s: float = option(10.0, help="silence after which a robot counts as away", unit="s", low=1.0, high=3600.0)
+    max_update_bytes: int = option(
+        4_000_000_000, help="largest update that is read", unit="bytes", low=1, high=100_000_000_000
+    )
+
+    def __post_init__(self) -> None:
+        check(self)
+
+
+@dataclass
+class Member:
+    """A registered robot."""
+
+    registration: Registration
+    descriptor: Descriptor | None = None
+    heard_s: float = 0.0
+    updates: int = 0
+    last_round: int = 0
+    refused: int = 0
+    last_code: Refusal = Refusal.ACCEPTED
+    last_text: str = ""
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """What the journal gives back after a restart."""
+
+    initial: InitialModel | None = None
+    members: tuple[tuple[Registration, Descriptor | None], ...] = ()
+    plan: FleetPlan | None = None
+    clusters: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    reports: tuple[UpdateReport, ...] = ()
+    counts: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # robot -> updates, last round
+
+
+def judge_registration(
+    event: Registration, run: RunConfig, model: ModelSignature | None, *, rival: bool
+) -> tuple[Refusal, str]:
+    """Return ACCEPTED or why not, with the reason in words.
+
+    Args:
+        event: the registration.
+        run: what the run has in common.
+        model: signature of the run's model, None while it is being built.
+        rival: another live installation holds the same robot id.
+    """
+    if not _ROBOT_ID.fullmatch(event.robot_id):
+        return Refusal.BAD_NAME, "a robot id is letters, digits and _, starts with a letter, at most 63 long"
+    if event.protocol != PROTOCOL_VERSION:
+        return Refusal.WRONG_VERSION, f"protocol {event.protocol}, this aggregator speaks {PROTOCOL_VERSION}"
+    if event.observer:
+        return Refusal.ACCEPTED, "welcome"
+    if event.task != run.task:
+        return Refusal.WRONG_TASK, f"task {event.task!r}, this run trains {run.task!r}"
+    if model is None:
+        return Refusal.NOT_READY, "the aggregator is still building its initial model; ask again"
+    if event.model_digest != model.digest:
+        return Refusal.WRONG_MODEL, (
+            f"model {event.architecture!r} ({event.model_digest[:12]}), "
+            f"this run trains {run.network!r} ({model.digest[:12]})"
+        )
+    if event.num_samples <= 0:
+        return Refusal.NO_SAMPLES, "no training sample"
+    if rival:
+        return Refusal.DUPLICATE_ROBOT, f"a live robot is already called {event.robot_id!r}; choose another id"
+    return Refusal.ACCEPTED, "welcome"
