@@ -1,0 +1,150 @@
+"""Carries out a strategy's server half on stored blobs, tensor by tensor.
+
+Peak memory is robots x largest tensor: each row that the strategy yields goes to the open files of its keys before the
+next one is taken.
+"""
+
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from fed_core.errors import StrategyError
+from fed_core.roles.events import RoundOutcome
+from fed_core.roles.messages import FleetPlan, RunConfig, UpdateReport
+from fed_core.store.blobs import BlobStore
+from fed_core.strategies.base import Aggregate, RobotInfo, ServerState, Strategy, Update
+from fed_core.types import BlobRef, Memory, ModelSignature, Tensors, TensorSpec
+from fed_core.wire.codec import TensorWriter, load_memory, save_memory
+
+
+@dataclass(frozen=True)
+class AggregationJob:
+    """Everything one aggregation needs.
+
+    Attributes:
+        run_id: name of the run.
+        run: what the run has in common.
+        round: the round that ends; 0 = the start.
+        signature: the model.
+        robots: all registered robots.
+        blobs: current keys ("global" at the start).
+        memory: what the strategy returned last time, None at the start.
+        reports: counted updates.
+        joined: robots that registered since the strategy last ran.
+        participants: robots that train next.
+    """
+
+    run_id: str
+    run: RunConfig
+    round: int
+    signature: ModelSignature
+    robots: Mapping[str, RobotInfo]
+    blobs: Mapping[str, BlobRef]
+    memory: BlobRef | None
+    reports: Sequence[UpdateReport]
+    joined: Sequence[str]
+    participants: Sequence[str]
+
+
+def run_aggregation(job: AggregationJob, strategy: Strategy, store: BlobStore) -> RoundOutcome:
+    """Return what follows round ``job.round``; its tensors are in ``store``, on disk."""
+    state = _state(job, store)
+    if job.round == 0:
+        aggregate = strategy.begin(state)
+    else:
+        for robot_id in sorted(job.joined):
+            _, memory = strategy.join(state.robots[robot_id], state)
+            state = replace(state, memory=memory)
+        aggregate = strategy.aggregate([_update(report, store) for report in job.reports], state)
+    blobs = _store_rows(aggregate, job, strategy, store)
+    plan = _plan(job, aggregate, blobs, store)
+    return RoundOutcome(plan, _store_memory(aggregate.memory, store), dict(aggregate.clusters), dict(aggregate.log))
+
+
+def _state(job: AggregationJob, store: BlobStore) -> ServerState:
+    return ServerState(
+        round=job.round,
+        robots=dict(sorted(job.robots.items())),
+        memory=load_memory(store.path(job.memory.digest)) if job.memory else Memory(),
+        blobs=_LazyBlobs(job.blobs, store),
+        signature=job.signature,
+    )
+
+
+class _LazyBlobs(Mapping[str, Tensors]):
+    """Opens a blob when its key is asked for."""
+
+    def __init__(self, blobs: Mapping[str, BlobRef], store: BlobStore) -> None:
+        self._blobs, self._store = blobs, store
+
+    def __getitem__(self, key: str) -> Tensors:
+        return self._store.open(self._blobs[key].digest)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._blobs)
+
+    def __len__(self) -> int:
+        return len(self._blobs)
+
+
+def _update(report: UpdateReport, store: BlobStore) -> Update:
+    extras = report.blobs.get("extras")
+    return Update(
+        robot_id=report.robot_id,
+        num_samples=report.num_samples,
+        weights=store.open(report.blobs["weights"].digest),
+        extras=store.open(extras.digest) if extras else {},
+        scalars=report.scalars,
+        mask=report.mask,
+    )
+
+
+def _store_rows(
+    aggregate: Aggregate, job: AggregationJob, strategy: Strategy, store: BlobStore
+) -> dict[str, BlobRef]:
+    """Write the rows, one file per key, and return all keys that live on."""
+    travels = strategy.travels(job.signature)
+    default = tuple(spec for spec in job.signature.tensors if spec.name in travels)
+    found = {key: job.blobs[key] for key in aggregate.kept}
+    with tempfile.TemporaryDirectory(dir=store.scratch) as folder, ExitStack() as stack:
+        writers: dict[str, TensorWriter] = {}
+        for name, arrays in aggregate.rows:
+            for key, array in arrays.items():
+                if key not in writers:
+                    specs: tuple[TensorSpec, ...] = tuple(aggregate.specs.get(key, default))
+                    path = Path(folder, f"{len(writers)}.safetensors")
+                    writers[key] = stack.enter_context(TensorWriter(path, specs))
+                writers[key].add(name, array)
+        for key, writer in writers.items():
+            if key in found:
+                raise StrategyError(f"strategy both keeps and rewrites {key!r}")
+            found[key] = store.put_file(writer.finish())
+    return found
+
+
+def _store_memory(memory: Memory, store: BlobStore) -> BlobRef:
+    with tempfile.TemporaryDirectory(dir=store.scratch) as folder:
+        path = Path(folder, "memory.safetensors")
+        save_memory(path, memory)
+        return store.put_file(path)
+
+
+def _plan(job: AggregationJob, aggregate: Aggregate, blobs: dict[str, BlobRef], store: BlobStore) -> FleetPlan:
+    missing = {key for plan in aggregate.plans.values() for key in (*plan.load, *plan.extras)} | set(aggregate.models)
+    if missing - set(blobs):
+        raise StrategyError(f"strategy names keys that it did not produce: {', '.join(sorted(missing - set(blobs)))}")
+    serving = aggregate.serving
+    return FleetPlan(
+        run_id=job.run_id,
+        config=job.run,
+        round=min(job.round + 1, job.run.total_rounds),
+        finished=job.round >= job.run.total_rounds,
+        robots=dict(aggregate.plans),
+        participants=tuple(job.participants),
+        blobs=blobs,
+        models=tuple(aggregate.models),
+        serving=_store_memory(serving, store) if serving.tensors or serving.values else None,
+    )
+
