@@ -1,0 +1,117 @@
+"""The fleet file: one YAML that says who is in the fleet, what feeds them, and what they learn.
+
+The launch files, the demo and the simulator all read it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from fed_core.config import check, from_tree, option, read_yaml
+from fed_core.data.open import SourceConfig
+from fed_core.errors import ConfigError
+from fed_core.roles.membership import AggregatorConfig
+from fed_core.roles.messages import RunConfig
+
+
+@dataclass(frozen=True)
+class NamedOptions:
+    """A registered name with its options."""
+
+    name: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class RobotEntry:
+    """One robot of the fleet.
+
+    Attributes:
+        id: robot id, also its ROS namespace.
+        source: recording that a replay publishes to the robot's sensor topics, or None for live sensors.
+        frames: samples that the robot records before it trains (0 = all frames of ``source``).
+    """
+
+    id: str
+    source: SourceConfig | None = None
+    frames: int = 0
+
+
+@dataclass(frozen=True)
+class SequenceEntry:
+    """A held-out sequence, never trained on."""
+
+    name: str
+    source: SourceConfig
+
+
+@dataclass(frozen=True)
+class InferenceEntry:
+    """How the live model is chosen and scored."""
+
+    descriptor_frames: int = option(8, help="first frames of a sequence that choose the models", unit="count", low=2)
+    cap_m: float = option(80.0, help="largest true depth that is scored", unit="m", low=0.1)
+
+    def __post_init__(self) -> None:
+        check(self)
+
+
+@dataclass(frozen=True)
+class FleetConfig:
+    """The whole fleet file.
+
+    Attributes:
+        run: name of the run; letters, digits, "_" and "-".
+        task: what the fleet learns.
+        network: the model and its options.
+        strategy: the federated method and its options.
+        rounds: communication rounds.
+        seed: seed of weights, data order and descriptors.
+        train: options of local training.
+        aggregator: options of the aggregator.
+        inference: options of the inference node.
+        robots: who trains.
+        test: held-out sequences.
+    """
+
+    run: str
+    robots: tuple[RobotEntry, ...]
+    task: str = "depth"
+    network: NamedOptions = NamedOptions("adabins_s")
+    strategy: NamedOptions = NamedOptions("fedepth")
+    rounds: int = option(8, help="communication rounds", unit="count", low=0, high=100_000)
+    seed: int = option(0, help="seed of weights, data order and descriptors", low=0, high=2**31 - 1)
+    train: Mapping[str, Any] = field(default_factory=dict)
+    aggregator: AggregatorConfig = field(default_factory=AggregatorConfig)
+    inference: InferenceEntry = field(default_factory=InferenceEntry)
+    test: tuple[SequenceEntry, ...] = ()
+
+    def __post_init__(self) -> None:
+        check(self)
+        if not self.run.replace("_", "").replace("-", "").isalnum():
+            raise ConfigError(f"run is {self.run!r}; use letters, digits, _ and -")
+        if not self.robots:
+            raise ConfigError("the fleet has no robot; list at least one under robots")
+        for what, names in (("robot id", [r.id for r in self.robots]), ("test sequence", [t.name for t in self.test])):
+            twice = sorted({name for name in names if names.count(name) > 1})
+            if twice:
+                raise ConfigError(f"{what} {', '.join(twice)} is listed twice in the fleet")
+
+    def run_config(self) -> RunConfig:
+        """Return what goes into every plan of this run."""
+        return RunConfig(
+            strategy=self.strategy.name,
+            strategy_options=dict(self.strategy.options),
+            task=self.task,
+            network=self.network.name,
+            network_options=dict(self.network.options),
+            train=dict(self.train),
+            total_rounds=self.rounds,
+            seed=self.seed,
+        )
+
+
+def load_fleet(path: Path) -> FleetConfig:
+    """Read a fleet file; mistakes raise :class:`ConfigError` with the place."""
+    return from_tree(FleetConfig, read_yaml(path), where=str(path))

@@ -1,0 +1,1 @@
+"""ROS messages to plain data and back."""
