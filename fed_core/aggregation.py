@@ -4,7 +4,6 @@ Peak memory is robots x largest tensor: each row that the strategy yields goes t
 next one is taken.
 """
 
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -15,8 +14,8 @@ from fed_core.roles.events import RoundOutcome
 from fed_core.roles.messages import FleetPlan, RunConfig, UpdateReport
 from fed_core.store.blobs import BlobStore
 from fed_core.strategies.base import Aggregate, RobotInfo, ServerState, Strategy, Update
-from fed_core.types import BlobRef, Memory, ModelSignature, Tensors, TensorSpec
-from fed_core.wire.codec import TensorWriter, load_memory, save_memory
+from fed_core.types import BlobRef, Memory, ModelSignature, Tensors
+from fed_core.wire.codec import SpoolWriter, TensorWriter, load_memory, save_memory
 
 
 @dataclass(frozen=True)
@@ -101,34 +100,36 @@ def _update(report: UpdateReport, store: BlobStore) -> Update:
     )
 
 
-def _store_rows(
-    aggregate: Aggregate, job: AggregationJob, strategy: Strategy, store: BlobStore
-) -> dict[str, BlobRef]:
-    """Write the rows, one file per key, and return all keys that live on."""
+def _store_rows(aggregate: Aggregate, job: AggregationJob, strategy: Strategy, store: BlobStore) -> dict[str, BlobRef]:
+    """Write the rows, one file per key, and return all keys that live on.
+
+    Keys that inference may load hold exactly the travelling tensors, so their header is known beforehand.
+    """
     travels = strategy.travels(job.signature)
-    default = tuple(spec for spec in job.signature.tensors if spec.name in travels)
+    specs = tuple(spec for spec in job.signature.tensors if spec.name in travels)
     found = {key: job.blobs[key] for key in aggregate.kept}
-    with tempfile.TemporaryDirectory(dir=store.scratch) as folder, ExitStack() as stack:
-        writers: dict[str, TensorWriter] = {}
+    paths: dict[str, Path] = {}
+    with ExitStack() as stack:
+        writers: dict[str, TensorWriter | SpoolWriter] = {}
         for name, arrays in aggregate.rows:
             for key, array in arrays.items():
+                if key in found:
+                    raise StrategyError(f"strategy both keeps and rewrites {key!r}")
                 if key not in writers:
-                    specs: tuple[TensorSpec, ...] = tuple(aggregate.specs.get(key, default))
-                    path = Path(folder, f"{len(writers)}.safetensors")
-                    writers[key] = stack.enter_context(TensorWriter(path, specs))
-                writers[key].add(name, array)
+                    paths[key] = store.scratch()
+                    new = TensorWriter(paths[key], specs) if key in aggregate.models else SpoolWriter(paths[key])
+                    writers[key] = stack.enter_context(new)
+                writers[key].write(name, array)
         for key, writer in writers.items():
-            if key in found:
-                raise StrategyError(f"strategy both keeps and rewrites {key!r}")
-            found[key] = store.put_file(writer.finish())
+            writer.finish()
+            found[key] = store.put_file(paths[key])
     return found
 
 
 def _store_memory(memory: Memory, store: BlobStore) -> BlobRef:
-    with tempfile.TemporaryDirectory(dir=store.scratch) as folder:
-        path = Path(folder, "memory.safetensors")
-        save_memory(path, memory)
-        return store.put_file(path)
+    path = store.scratch()
+    save_memory(path, memory)
+    return store.put_file(path)
 
 
 def _plan(job: AggregationJob, aggregate: Aggregate, blobs: dict[str, BlobRef], store: BlobStore) -> FleetPlan:

@@ -16,7 +16,7 @@ import numpy as np
 
 from fed_core.errors import StrategyError
 from fed_core.registry import Registry
-from fed_core.types import Array, Choice, Descriptor, Json, Memory, ModelSignature, Tensors, TensorSpec
+from fed_core.types import Array, Choice, Descriptor, Json, Memory, ModelSignature, Tensors
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -100,9 +100,9 @@ class Aggregate:
         kept: keys that go on unchanged.
         memory: what the strategy wants to see next time.
         serving: what an inference node needs for :meth:`Strategy.choose`.
-        models: keys that inference may load, in the order of the clusters.
+        models: keys that inference may load, in the order of the clusters. Each holds exactly the travelling
+            tensors, in the order of the signature; other keys may hold anything.
         clusters: indices into ``models`` that each robot belongs to; empty without clusters.
-        specs: tensors of keys that hold something else than the travelling tensors of the model.
         log: figures worth keeping with the round.
     """
 
@@ -113,7 +113,6 @@ class Aggregate:
     memory: Memory = field(default_factory=Memory)
     serving: Memory = field(default_factory=Memory)
     clusters: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    specs: Mapping[str, Sequence[TensorSpec]] = field(default_factory=dict)
     log: Mapping[str, Json] = field(default_factory=dict)
 
 

@@ -1,0 +1,145 @@
+"""Carries out the aggregator's effects on its journal and blob store; the node and the simulator share it."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from fed_core.aggregation import AggregationJob, run_aggregation
+from fed_core.config import from_tree, to_tree
+from fed_core.errors import Refusal, StoreError, WireError
+from fed_core.roles import events as ev
+from fed_core.roles.membership import Snapshot
+from fed_core.roles.messages import FleetPlan, Registration, RunConfig, UpdateReport
+from fed_core.store.blobs import BlobStore
+from fed_core.store.journal import Journal, RoundRow
+from fed_core.strategies.base import GLOBAL, RobotInfo, Strategy, strategies
+from fed_core.types import BlobRef, Descriptor, ModelSignature
+from fed_core.wire.codec import check_update
+
+
+def make_strategy(name: str, options: Mapping[str, Any]) -> Strategy:
+    """Build a registered strategy; an unknown name or option raises :class:`~fed_core.errors.ConfigError`."""
+    return from_tree(strategies.get(name), dict(options), where=f"strategy {name}")
+
+
+class RunBook:
+    """One run on disk: ``<folder>/journal.sqlite`` and ``<folder>/blobs``.
+
+    Args:
+        folder: the run's folder, made if missing.
+        run_id: name of the run.
+        run: what the run has in common; a resumed run must have the same.
+    """
+
+    def __init__(self, folder: Path, run_id: str, run: RunConfig) -> None:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as err:
+            raise StoreError(f"cannot make the run folder {folder}: {err.strerror}") from err
+        self._run_id, self._run = run_id, run
+        self.store = BlobStore(folder / "blobs")
+        self.strategy = make_strategy(run.strategy, run.strategy_options)
+        self._journal = Journal(folder / "journal.sqlite", run_id, to_tree(run))
+
+    def close(self) -> None:
+        """Close the journal."""
+        self._journal.close()
+
+    def snapshot(self) -> Snapshot:
+        """Return the state of an interrupted run; an empty one for a new run."""
+        row = self._journal.last_round()
+        plan = FleetPlan.from_json(row.plan) if row else None
+        reports = [UpdateReport.from_json(r) for r in self._journal.updates(plan.round)] if plan and row else []
+        if plan and plan.finished:
+            reports = []
+        return Snapshot(
+            initial=self.initial(),
+            members=tuple((Registration(**r.registration), r.descriptor) for r in self._journal.robots()),
+            plan=plan,
+            clusters=row.clusters if row else {},
+            reports=tuple(reports),
+            counts=self._journal.counts(),
+        )
+
+    def initial(self) -> ev.InitialModel | None:
+        """Return the initial model, or None before it was built."""
+        tree = self._journal.model_info("initial")
+        if tree is None:
+            return None
+        return ev.InitialModel(BlobRef(**tree["blob"]), ModelSignature.from_json(tree["signature"]))
+
+    def save_initial(self, model: ev.InitialModel) -> None:
+        """Keep the initial model."""
+        self._journal.save_model_info(
+            "initial", {"blob": to_tree(model.blob), "signature": model.signature.to_json()}
+        )
+
+    def save_robot(self, effect: ev.SaveRobot) -> None:
+        """Keep a robot and its descriptor."""
+        registration = effect.registration
+        self._journal.save_robot(registration.robot_id, to_tree(registration), effect.descriptor)
+
+    def save_update(self, effect: ev.SaveUpdate) -> None:
+        """Count an update."""
+        report = effect.report
+        metrics = {"loss": report.loss, "seconds": report.seconds, "num_samples": float(report.num_samples)}
+        self._journal.save_update(report.round, report.robot_id, report.to_json(), {**metrics, **report.scalars})
+
+    def commit(self, effect: ev.CommitRound) -> None:
+        """Close a round."""
+        outcome = effect.outcome
+        last = self._journal.last_round()
+        number = last.round + 1 if last else 0
+        row = RoundRow(number, outcome.plan.to_json(), outcome.memory, outcome.clusters, outcome.log)
+        self._journal.commit_round(row, outcome.plan.blobs)
+        self.store.collect(self._referenced(outcome))
+
+    def check(self, effect: ev.CheckUpdate) -> ev.UpdateChecked:
+        """Compare an update's tensors with the signature: names, shapes, dtypes, no NaN or Inf."""
+        report, initial = effect.report, self.initial()
+        if initial is None:
+            raise StoreError("an update arrived before the initial model")
+        travels = self.strategy.travels(initial.signature)
+        specs = [spec for spec in initial.signature.tensors if spec.name in travels]
+        try:
+            check_update(self.store.open(report.blobs["weights"].digest), specs)
+            if "extras" in report.blobs:
+                check_update(self.store.open(report.blobs["extras"].digest), None)
+        except WireError as err:
+            return ev.UpdateChecked(report, err.code, str(err))
+        return ev.UpdateChecked(report, Refusal.ACCEPTED)
+
+    def aggregate(self, effect: ev.StartAggregation, robots: Mapping[str, tuple[int, Descriptor | None]]) -> Any:
+        """Run the strategy's server half. ``robots`` gives samples and descriptor by robot id."""
+        initial, row = self.initial(), self._journal.last_round()
+        if initial is None:
+            raise StoreError("aggregation started before the initial model")
+        job = AggregationJob(
+            run_id=self._run_id,
+            run=self._run,
+            round=effect.round,
+            signature=initial.signature,
+            robots={robot_id: RobotInfo(robot_id, *info) for robot_id, info in robots.items()},
+            blobs=FleetPlan.from_json(row.plan).blobs if row else {GLOBAL: initial.blob},
+            memory=row.memory if row else None,
+            reports=effect.reports,
+            joined=effect.joined,
+            participants=effect.alive,
+        )
+        return run_aggregation(job, self.strategy, self.store)
+
+    def _referenced(self, outcome: ev.RoundOutcome) -> set[str]:
+        """Return the digests that stay: initial, current and memory blobs, and every counted update's."""
+        plan = outcome.plan
+        keep = {blob.digest for blob in plan.blobs.values()} | {outcome.memory.digest}
+        initial = self.initial()
+        if initial is not None:
+            keep.add(initial.blob.digest)
+        if plan.serving is not None:
+            keep.add(plan.serving.digest)
+        for row in self._journal.rounds()[-2:]:  # robots may still be reading the models of the round before
+            old = FleetPlan.from_json(row.plan)
+            keep |= {blob.digest for blob in old.blobs.values()} | {row.memory.digest}
+            keep |= {old.serving.digest} if old.serving else set()
+        return keep
+

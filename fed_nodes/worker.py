@@ -1,0 +1,94 @@
+"""Runs jobs in a child process of its own, so that training never holds up a callback.
+
+The child is ``python -m fed_nodes.trainer``: one JSON object per line in and out, tensors in files. It is started on the
+first job, lives on for the next ones (importing PyTorch takes seconds), and dies with its parent.
+"""
+
+import json
+import logging
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+#: Called in the worker's reader thread with every line of the child: ``{"job": ..., "event": ..., ...}``.
+Listener = Callable[[dict[str, Any]], None]
+
+
+class Worker:
+    """One child process that works off one job at a time.
+
+    Args:
+        listener: receives what the child says; it must only hand over, for example to a queue.
+        nice: added to the child's niceness.
+        environment: variables set for the child (threads of BLAS and PyTorch).
+    """
+
+    def __init__(self, listener: Listener, *, nice: int = 5, environment: Mapping[str, str] | None = None) -> None:
+        self._listener = listener
+        self._nice = nice
+        self._environment = dict(environment or {})
+        self._process: subprocess.Popen[str] | None = None
+        self._job = ""
+        self._lock = threading.Lock()
+
+    @property
+    def pid(self) -> int | None:
+        """Process id of the child, None while none runs."""
+        return self._process.pid if self._process and self._process.poll() is None else None
+
+    def submit(self, job: str, kind: str, arguments: Mapping[str, Any]) -> None:
+        """Send a job; its answers carry the name ``job`` and end with event "done" or "failed"."""
+        with self._lock:
+            if self.pid is None:
+                self._start()
+            if self._process is None or self._process.stdin is None:
+                raise RuntimeError("the worker has no child process")
+            self._job = job
+            line = json.dumps({"job": job, "kind": kind, **arguments})
+            try:
+                self._process.stdin.write(line + "\n")
+                self._process.stdin.flush()
+            except BrokenPipeError:
+                logging.getLogger(__name__).debug("child ended before it took %s", job)
+
+    def stop(self) -> None:
+        """End the child at once; an unfinished job is never answered."""
+        with self._lock:
+            process, self._process, self._job = self._process, None, ""
+        if process is not None and process.poll() is None:
+            process.kill()
+            process.wait()
+
+    def _start(self) -> None:
+        environment = {**os.environ, **self._environment}
+        self._process = subprocess.Popen(  # noqa: S603 - our own module, no shell
+            [sys.executable, "-m", "fed_nodes.trainer", "--parent", str(os.getpid()), "--nice", str(self._nice)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=environment,
+            start_new_session=True,  # Ctrl-C in a terminal goes to the node, which ends its child itself
+        )
+        threading.Thread(target=self._read, args=(self._process,), daemon=True, name="worker").start()
+
+    def _read(self, process: "subprocess.Popen[str]") -> None:
+        last = ""
+        for line in process.stdout or ():
+            try:
+                message = json.loads(line)
+            except ValueError:
+                last = line.strip() or last
+                continue
+            if message.get("event") in ("done", "failed") and message.get("job") == self._job:
+                self._job = ""
+            self._listener(message)
+        code = process.wait()
+        if self._process is process and self._job:
+            reason = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+            job, self._job = self._job, ""
+            text = f"the training process ended ({reason}); {last}".rstrip("; ")
+            self._listener({"job": job, "event": "lost", "text": text})
