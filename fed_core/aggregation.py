@@ -117,8 +117,9 @@ def _store_rows(aggregate: Aggregate, job: AggregationJob, strategy: Strategy, s
                     raise StrategyError(f"strategy both keeps and rewrites {key!r}")
                 if key not in writers:
                     paths[key] = store.scratch()
-                    new = TensorWriter(paths[key], specs) if key in aggregate.models else SpoolWriter(paths[key])
-                    writers[key] = stack.enter_context(new)
+                    plain = key in aggregate.models
+                    writers[key] = TensorWriter(paths[key], specs) if plain else SpoolWriter(paths[key])
+                    stack.enter_context(writers[key])
                 writers[key].write(name, array)
         for key, writer in writers.items():
             writer.finish()

@@ -104,7 +104,8 @@ class RunBook:
         try:
             check_update(self.store.open(report.blobs["weights"].digest), specs)
             if "extras" in report.blobs:
-                check_update(self.store.open(report.blobs["extras"].digest), None)
+                extras = self.store.open(report.blobs["extras"].digest)
+                check_update(extras, extras.specs)
         except WireError as err:
             return ev.UpdateChecked(report, err.code, str(err))
         return ev.UpdateChecked(report, Refusal.ACCEPTED)

@@ -69,4 +69,3 @@ def read_json(path: Path) -> Any:
         return json.loads(read_text(path))
     except json.JSONDecodeError as err:
         raise DataError(f"{path} is not valid JSON: {err.msg} in line {err.lineno}") from err
-

@@ -1,1 +1,1 @@
-"""TODO."""
+"""State that survives: the journal of a run and its content-addressed blobs."""

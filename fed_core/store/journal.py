@@ -157,7 +157,7 @@ class Journal:
         return found
 
     def _tables(self) -> bool:
-        return self._one("SELECT COUNT(*) FROM sqlite_master WHERE name = 'runs'")[0] > 0
+        return bool(self._one("SELECT COUNT(*) FROM sqlite_master WHERE name = 'runs'")[0])
 
     def _create(self, run_id: str, config: Any) -> None:
         statements: list[tuple[str, tuple[Any, ...]]] = [(part, ()) for part in _SCHEMA.split(";") if part.strip()]

@@ -24,9 +24,7 @@ class SevenScenes(FolderReader):
 
     def open(self, path: Path, options: OpenOptions) -> FolderSequence:
         """Return the recording; ``camera-intrinsics.txt`` (3x3) beats the published intrinsics."""
-        colour = {
-            f.name.split(".")[0]: f for f in path.glob("frame-*.color.*") if f.suffix.lower() in COLOUR_SUFFIXES
-        }
+        colour = {f.name.split(".")[0]: f for f in path.glob("frame-*.color.*") if f.suffix.lower() in COLOUR_SUFFIXES}
         depth = {f.name.split(".")[0]: f for f in path.glob("frame-*.depth.png")}
         camera = path / "camera-intrinsics.txt"
         return folder_sequence(

@@ -1,0 +1,77 @@
+"""Drives a role from a ROS node: events from any thread in, effects out, one at a time on the executor's thread."""
+
+import queue
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from rclpy.node import Node
+
+from fed_core.errors import FedError
+from fed_core.roles import events as ev
+
+
+class Role(Protocol):
+    """Any role of ``fed_core.roles``."""
+
+    def handle(self, event: ev.Event, now_s: float) -> list[ev.Effect]:
+        """Return the effects of an event."""
+
+
+class RoleHost:
+    """Feeds a role and carries out its effects.
+
+    Args:
+        node: node whose executor runs the effects.
+        role: the state machine.
+        carriers: what to do for each type of effect; a carrier may return an event, which is fed at once.
+    """
+
+    def __init__(self, node: Node, role: Role, carriers: Mapping[type, Callable[[Any], Any]]) -> None:
+        self._node, self._role = node, role
+        self._carriers = {ev.Log: self._log, **carriers}
+        self._inbox: queue.SimpleQueue[ev.Event] = queue.SimpleQueue()
+        self._guard = node.create_guard_condition(self._drain)
+
+    def post(self, event: ev.Event) -> None:
+        """Hand an event over from any thread."""
+        self._inbox.put(event)
+        self._guard.trigger()
+
+    def feed(self, event: ev.Event) -> None:
+        """Handle an event now, on the executor's thread, with all that follows from it."""
+        waiting = [event]
+        while waiting:
+            for effect in self._role.handle(waiting.pop(0), time.monotonic()):
+                answer = self._carriers[type(effect)](effect)
+                if answer is not None:
+                    waiting.append(answer)
+
+    def _drain(self) -> None:
+        while True:
+            try:
+                event = self._inbox.get_nowait()
+            except queue.Empty:
+                return
+            self.feed(event)
+
+    def _log(self, effect: ev.Log) -> None:
+        logger = self._node.get_logger()
+        {"info": logger.info, "warning": logger.warning, "error": logger.error}[effect.level](effect.text)
+
+
+def guarded(node: Node, convert: Callable[[Any], Any], use: Callable[[Any], None]) -> Callable[[Any], None]:
+    """Return a subscription callback that converts a message and drops one that cannot be converted.
+
+    One broken sender must not stop the fleet: the error is logged (at most once a second) and the message dropped.
+    """
+
+    def callback(msg: Any) -> None:
+        try:
+            converted = convert(msg)
+        except (FedError, ValueError) as err:
+            node.get_logger().warning(f"dropped a message: {err}", throttle_duration_sec=1.0)
+            return
+        use(converted)
+
+    return callback
