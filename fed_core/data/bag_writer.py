@@ -1,0 +1,144 @@
+"""Write any sequence as a rosbag2 recording: colour, depth and camera, as a driver would have published them."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rosbags.rosbag2 import StoragePlugin, Writer, WriterError
+from rosbags.rosbag2.enums import CompressionFormat, CompressionMode
+from rosbags.typesys import Stores, get_typestore
+from rosbags.typesys.store import Typestore
+
+from fed_core.data.bag_topics import CAMERA_INFO, IMAGE
+from fed_core.data.options import TopicNames
+from fed_core.data.sequence import DepthSequence
+from fed_core.errors import DataError, EncodingError
+from fed_core.types import Array, DepthFrame
+
+DEFAULT_TOPICS = TopicNames(
+    colour="/camera/color/image_raw",
+    depth="/camera/aligned_depth_to_color/image_raw",
+    info="/camera/color/camera_info",
+)
+_FORMATS = {"mcap": StoragePlugin.MCAP, "sqlite3": StoragePlugin.SQLITE3}
+
+
+def write_bag(
+    sequence: DepthSequence,
+    path: Path,
+    *,
+    topics: TopicNames = DEFAULT_TOPICS,
+    depth_encoding: str = "32FC1",
+    storage: str = "mcap",
+    compress: bool = False,
+) -> Path:
+    """Write all frames of a sequence to a new rosbag2 folder.
+
+    Record times are the stamps of the frames. With 16UC1, depth is rounded to millimetres, and what is unknown or
+    beyond 65.535 m becomes 0.
+
+    Args:
+        sequence: frames to write.
+        path: new folder.
+        topics: an empty name takes the default.
+        depth_encoding: "32FC1" (metres) or "16UC1" (millimetres).
+        storage: "mcap" or "sqlite3".
+        compress: zstd chunks (MCAP only).
+
+    Returns:
+        The folder.
+
+    Raises:
+        DataError: the folder exists, or a frame cannot be read (nothing is left behind).
+        EncodingError: the depth encoding is not supported.
+    """
+    if depth_encoding not in ("32FC1", "16UC1"):
+        raise EncodingError(f"depth encoding {depth_encoding!r} cannot be written; choose 32FC1 or 16UC1")
+    if storage not in _FORMATS or (compress and storage != "mcap"):
+        raise DataError(f"bag storage {storage!r} cannot be written; choose mcap (may be compressed) or sqlite3")
+    if path.exists():
+        raise DataError(f"{path} exists already; choose another name for the bag")
+    writer = Writer(path, version=9, storage_plugin=_FORMATS[storage])
+    if compress:
+        writer.set_compression(CompressionMode.STORAGE, CompressionFormat.ZSTD)
+    try:
+        with writer:
+            _write_frames(writer, sequence, _named(topics), depth_encoding)
+    except BaseException as err:
+        shutil.rmtree(path, ignore_errors=True)
+        if isinstance(err, OSError | WriterError):
+            raise DataError(f"cannot write the bag {path}: {' '.join(str(err).split())}") from err
+        raise
+    return path
+
+
+def _named(topics: TopicNames) -> TopicNames:
+    return TopicNames(
+        topics.colour or DEFAULT_TOPICS.colour,
+        topics.depth or DEFAULT_TOPICS.depth,
+        topics.info or DEFAULT_TOPICS.info,
+    )
+
+
+def _write_frames(writer: Writer, sequence: DepthSequence, topics: TopicNames, depth_encoding: str) -> None:
+    store = get_typestore(Stores.ROS2_KILTED)
+    colour = writer.add_connection(topics.colour, IMAGE, typestore=store)
+    depth = writer.add_connection(topics.depth, IMAGE, typestore=store)
+    info = writer.add_connection(topics.info, CAMERA_INFO, typestore=store)
+    for index in range(len(sequence)):
+        frame = sequence[index]
+        messages = (
+            (info, _camera_info(store, frame)),
+            (colour, _image(store, frame, "rgb8", frame.rgb)),
+            (depth, _image(store, frame, depth_encoding, _depth_counts(frame, depth_encoding))),
+        )
+        for connection, message in messages:
+            data = store.serialize_cdr(message, connection.msgtype)
+            writer.write(connection, frame.stamp_ns, data)
+
+
+def _depth_counts(frame: DepthFrame, encoding: str) -> Array:
+    if encoding == "32FC1":
+        return frame.depth_m.astype("<f4")
+    millimetres = np.nan_to_num(np.rint(frame.depth_m.astype(np.float64) * 1000.0), nan=0.0, posinf=0.0, neginf=0.0)
+    return np.where((millimetres >= 0) & (millimetres <= 65535), millimetres, 0).astype("<u2")
+
+
+def _header(store: Typestore, frame: DepthFrame) -> Any:
+    sec, nanosec = divmod(frame.stamp_ns, 1_000_000_000)
+    stamp = store.types["builtin_interfaces/msg/Time"](sec=sec, nanosec=nanosec)
+    return store.types["std_msgs/msg/Header"](stamp=stamp, frame_id=frame.frame_id)
+
+
+def _image(store: Typestore, frame: DepthFrame, encoding: str, pixels: Array) -> Any:
+    height, width = pixels.shape[:2]
+    return store.types[IMAGE](
+        header=_header(store, frame),
+        height=height,
+        width=width,
+        encoding=encoding,
+        is_bigendian=0,
+        step=pixels.nbytes // height,
+        data=np.frombuffer(pixels.tobytes(), dtype=np.uint8),
+    )
+
+
+def _camera_info(store: Typestore, frame: DepthFrame) -> Any:
+    k = np.asarray(frame.intrinsics, dtype=np.float64)
+    region = store.types["sensor_msgs/msg/RegionOfInterest"](
+        x_offset=0, y_offset=0, height=0, width=0, do_rectify=False
+    )
+    return store.types[CAMERA_INFO](
+        header=_header(store, frame),
+        height=frame.rgb.shape[0],
+        width=frame.rgb.shape[1],
+        distortion_model="plumb_bob",
+        d=np.zeros(5),
+        k=k.reshape(9),
+        r=np.eye(3).reshape(9),
+        p=np.hstack([k, np.zeros((3, 1))]).reshape(12),
+        binning_x=0,
+        binning_y=0,
+        roi=region,
+    )

@@ -1,0 +1,196 @@
+"""One door to all recordings: a path, a URI, or the entry of a fleet file."""
+
+import os
+from collections import Counter
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, unquote, urlparse
+
+from fed_core.config import check, from_tree, option
+from fed_core.data.bag_files import SUFFIXES, is_bag
+from fed_core.data.bags import BagSequence
+from fed_core.data.options import DEFAULT_EPOCH_NS, OpenOptions, TopicNames
+from fed_core.data.readers import readers
+from fed_core.data.readers.generic import no_unit
+from fed_core.data.segment import Segment
+from fed_core.data.sequence import DepthSequence
+from fed_core.errors import ConfigError, DataError
+
+#: Folder that relative data paths start from, where it is set.
+DATA_VARIABLE = "FED_PERCEPTION_DATA"
+BAG = "bag"
+
+
+@dataclass(frozen=True)
+class GeneratedConfig:
+    """A sequence that the scene generator renders on the spot."""
+
+    platform: str = option(help="what carries the camera")
+    environment: str = option(help="what it moves through")
+    seed: int = option(0, help="seed of the world and the path", low=0)
+    frames: int = option(100, help="number of frames", unit="count", low=1)
+    width: int = option(160, help="image width", unit="px", low=8)
+    height: int = option(120, help="image height", unit="px", low=8)
+
+    def __post_init__(self) -> None:
+        """Check the bounds."""
+        check(self)
+
+
+@dataclass(frozen=True)
+class SourceConfig:
+    """What feeds a robot: a recording (``data``) or the generator (``generated``), or a part of one."""
+
+    data: str = option("", help="folder or bag")
+    generated: GeneratedConfig | None = option(None, help="sequence to render")
+    reader: str = option("", help='layout of the folder, or "bag"; default: found out')
+    name: str = option("", help="name of the sequence")
+    start: int = option(0, help="first frame; negative counts from the end")
+    stop: int | None = option(None, help="frame after the last")
+    step: int = option(1, help="take every step-th frame", unit="count", low=1)
+    topics: TopicNames = option(TopicNames(), help="topics of a bag")
+    slop_s: float = option(0.02, help="largest time between colour and depth of a frame", unit="s", low=0.0)
+    rate_hz: float = option(10.0, help="frame rate of folders without times", unit="Hz", low=1e-3, high=1e6)
+    epoch_ns: int = option(DEFAULT_EPOCH_NS, help="time of frame 0 of folders without times", unit="ns", low=0)
+    intrinsics: tuple[float, ...] = option((), help="fx fy cx cy; default: from the recording", unit="px")
+    frame_id: str = option("", help="optical frame; default: from the recording")
+    depth_unit: str = option("", help='unit of 16 bit depth in a bag; default: "mm" (REP 118)')
+
+    def __post_init__(self) -> None:
+        """Check the bounds and that there is exactly one source."""
+        check(self)
+        if bool(self.data) == (self.generated is not None):
+            raise ConfigError("a source needs either 'data: PATH' or 'generated: {platform, environment, ...}'")
+
+    @property
+    def open_options(self) -> OpenOptions:
+        """Options for :func:`open_sequence`."""
+        return OpenOptions(
+            name=self.name,
+            rate_hz=self.rate_hz,
+            epoch_ns=self.epoch_ns,
+            intrinsics=self.intrinsics,
+            frame_id=self.frame_id,
+            topics=self.topics,
+            slop_s=self.slop_s,
+            depth_unit=self.depth_unit,
+        )
+
+
+def open_sequence(source: str | Path, *, reader: str = "", **options: Any) -> DepthSequence:
+    """Open a recording.
+
+    Args:
+        source: folder, bag, ``file:`` URI, or ``generated:PLATFORM/ENVIRONMENT?seed=1&frames=100``.
+        reader: layout (a name in :data:`fed_core.data.readers.readers`) or "bag"; default: found out.
+        **options: fields of :class:`OpenOptions`.
+
+    Raises:
+        DataError: missing, of no known layout (tells what was tried and what is there), or broken.
+        ConfigError: an option is unknown or out of its bounds.
+    """
+    checked = from_tree(OpenOptions, options, "open_sequence")
+    uri = urlparse(str(source))
+    if uri.scheme == "generated":
+        platform, _, environment = (uri.netloc + uri.path).strip("/").partition("/")
+        numbers = {key: _to_int(key, value) for key, value in parse_qsl(uri.query)}
+        tree = {"platform": platform, "environment": environment, **numbers}
+        return _generate(from_tree(GeneratedConfig, tree, str(source)), checked.name)
+    path = Path(unquote(uri.path)) if uri.scheme == "file" else Path(source)
+    return _open_path(path, reader, checked)
+
+
+def open_source(tree: Any, base: Path) -> DepthSequence:
+    """Open an entry of a fleet file.
+
+    Args:
+        tree: keys and values of :class:`SourceConfig`, or one.
+        base: folder of the fleet file; relative paths start here unless ``FED_PERCEPTION_DATA`` is set.
+    """
+    config = tree if isinstance(tree, SourceConfig) else from_tree(SourceConfig, tree, "source")
+    if config.generated is not None:
+        whole = _generate(config.generated, config.name)
+    else:
+        whole = _open_path(data_path(config.data, base), config.reader, config.open_options)
+    if (config.start, config.stop, config.step) == (0, None, 1):
+        return whole
+    return Segment(whole, config.start, config.stop, config.step, config.name)
+
+
+def data_path(data: str | Path, base: Path) -> Path:
+    """Return the path of a recording: relative ones start at ``FED_PERCEPTION_DATA`` where set, else at ``base``."""
+    root = os.environ.get(DATA_VARIABLE)
+    return (Path(root) if root else base) / Path(data).expanduser()
+
+
+def find_reader(path: Path) -> str:
+    """Return the layout of a path: "bag" or the name of a reader; "" where none fits.
+
+    A ``sequence.yaml`` beats what the names of the files suggest.
+    """
+    if not path.is_dir():
+        return BAG if path.suffix in SUFFIXES else ""
+    fitting = [name for name in readers.names() if readers.get(name)().matches(path)]
+    if "generic" in fitting:
+        return "generic"
+    if len(fitting) > 1:
+        raise DataError(f"{path} fits several layouts: {', '.join(fitting)}; name one with reader:")
+    return fitting[0] if fitting else BAG if is_bag(path) else ""
+
+
+def what_is_in(folder: Path) -> str:
+    """Return one line on the files of a folder: "122 files (40 .jpg, 40 .png, 41 .txt), folders: color, depth"."""
+    try:
+        entries = sorted(folder.iterdir())
+    except OSError as err:
+        raise DataError(f"cannot read {folder}: {err.strerror}") from err
+    files = Counter(f.suffix or "without suffix" for f in entries if f.is_file())
+    folders = [f.name for f in entries if f.is_dir()]
+    kinds = ", ".join(f"{count} {suffix}" for suffix, count in files.most_common(6))
+    texts = [f"{sum(files.values())} files ({kinds})"] if files else []
+    if folders:
+        texts.append(f"folders: {', '.join(folders[:8])}{' ...' if len(folders) > 8 else ''}")
+    return "; ".join(texts) or "nothing"
+
+
+def _open_path(path: Path, reader: str, options: OpenOptions) -> DepthSequence:
+    if not path.exists():
+        raise DataError(f"{path} does not exist")
+    name = reader or find_reader(path)
+    if name == BAG:
+        return BagSequence(path, options)
+    if name:
+        entry = readers.get(name)
+        if not path.is_dir():
+            raise DataError(f"{path} is a file; the layout {name} is a folder with {entry.layout}")
+        return entry().open(path, options)
+    if path.is_file():
+        raise DataError(f"{path} is not a recording; expected a folder or {', '.join(SUFFIXES)}")
+    if (path / "depth").is_dir() and any((path / colour).is_dir() for colour in ("rgb", "color", "image")):
+        raise no_unit(path)
+    tried = ", ".join([BAG, *readers.names()])
+    raise DataError(f"{path} has no known layout (tried {tried}); it holds {what_is_in(path)}")
+
+
+def _generate(config: GeneratedConfig, name: str) -> DepthSequence:
+    # Imported on use: rendering needs libraries that reading does not.
+    scenes = import_module("fed_core.scenes")
+    sequence: DepthSequence = scenes.GeneratedSequence(
+        config.platform,
+        config.environment,
+        seed=config.seed,
+        num_frames=config.frames,
+        width=config.width,
+        height=config.height,
+        name=name or None,
+    )
+    return sequence
+
+
+def _to_int(key: str, text: str) -> int:
+    try:
+        return int(text)
+    except ValueError as err:
+        raise ConfigError(f"generated: {key} is {text!r}; expected a whole number") from err
