@@ -1,5 +1,7 @@
 """Hard clusters by agglomeration, for the hard ablation, PACFL and FedClust (fedepth spec 9)."""
 
+from typing import Literal, TypeAlias, get_args
+
 import numpy as np
 import numpy.typing as npt
 
@@ -7,10 +9,11 @@ from fed_core.clustering.soft import Members, from_groups
 from fed_core.errors import StrategyError
 
 #: "weighted" (WPGMA) is what PACFL's code calls average.
-LINKAGES = ("average", "complete", "single", "weighted")
+Linkage: TypeAlias = Literal["average", "complete", "single", "weighted"]
+LINKAGES: tuple[str, ...] = get_args(Linkage)
 
 
-def by_agglomeration(affinity: npt.NDArray[np.float64], tau: float, linkage: str = "average") -> Members:
+def by_agglomeration(affinity: npt.NDArray[np.float64], tau: float, linkage: Linkage = "average") -> Members:
     """Return the partition whose clusters merged at a distance ``<= tau``.
 
     Args:

@@ -80,7 +80,7 @@ def without_contained(members: Members) -> Members:
     shared = counts @ counts.T  # shared[a, b] = robots in both
     inside = shared == counts.sum(axis=1)[:, None]
     np.fill_diagonal(inside, False)  # rows are distinct, so the rest is strict
-    return rows[~inside.any(axis=1)]
+    return np.asarray(rows[~inside.any(axis=1)], np.bool_)
 
 
 def validate(members: Members, num_robots: int) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from fed_core.errors import DataError, RefusedError, Refusal
+from fed_core.errors import DataError, Refusal, RefusedError
 from fed_core.types import Array, Descriptor
 
 KIND = "gaussian"

@@ -67,7 +67,7 @@ def variance_floor(variance: Floats) -> Floats:
     come later are floored by it, too.
     """
     by_channel = 1e-3 * np.median(variance, axis=0)
-    return np.maximum(1e-8, np.maximum(by_channel, 1e-4 * float(np.median(variance))))
+    return np.asarray(np.maximum(by_channel, max(1e-8, 1e-4 * float(np.median(variance)))))
 
 
 def noise_floor(num_frames1: npt.NDArray[np.int64], num_frames2: npt.NDArray[np.int64]) -> Floats:

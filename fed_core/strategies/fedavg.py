@@ -4,7 +4,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from fed_core.strategies.base import GLOBAL, Aggregate, RobotPlan, ServerState, Strategy, Update, in_order, mean_rows, strategies
+from fed_core.strategies.base import (
+    GLOBAL,
+    Aggregate,
+    RobotPlan,
+    ServerState,
+    Strategy,
+    Update,
+    mean_rows,
+    strategies,
+)
 
 
 @strategies.register("fedavg")
@@ -17,4 +26,4 @@ class FedAvg(Strategy):
     def aggregate(self, updates: Sequence[Update], state: ServerState) -> Aggregate:
         """Return the mean of ``updates`` as the one model of every robot."""
         plans = {robot_id: RobotPlan((GLOBAL,)) for robot_id in state.robots}
-        return Aggregate(rows=mean_rows(in_order(updates)), plans=plans, models=(GLOBAL,), memory=state.memory)
+        return Aggregate(rows=mean_rows(updates, state), plans=plans, models=(GLOBAL,), memory=state.memory)

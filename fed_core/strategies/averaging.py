@@ -1,0 +1,170 @@
+"""Averaging models tensor by tensor, in float64; who is averaged with what weight is the strategies' business.
+
+What happens to a tensor follows from its entry in the model's signature (fedepth spec 5.3):
+
+- floating point (parameters and buffers): weighted mean, back in its dtype. With ``batchnorm = "moments"`` the running
+  variance of a norm layer becomes that of the pooled samples;
+- integer and of a norm layer, or a single number: a counter (``num_batches_tracked``), the maximum;
+- any other integer or boolean: a constant (index table, mask), equal everywhere and copied.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from fed_core.errors import StrategyError
+from fed_core.types import Array, ModelSignature, Tensors, TensorSpec
+
+Floats: TypeAlias = npt.NDArray[np.float64]
+#: (R, N) values of R robots and (K, R) shares, whose rows sum to 1 -> (K, N). A share of 0 means "not a member", so
+#: that a median or a trimmed mean can take the place of :func:`linear`.
+Combine: TypeAlias = Callable[[Floats, Floats], Floats]
+Row: TypeAlias = tuple[str, Mapping[str, Array]]
+
+#: Modules with running statistics, by class name.
+NORMS = frozenset({"BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "SyncBatchNorm"})
+#: Values of all robots that are converted to float64 at once (16 MB).
+_BLOCK = 2**21
+
+
+class Rule(Enum):
+    """How a tensor is merged."""
+
+    MEAN = "mean"
+    MAXIMUM = "maximum"
+    CONSTANT = "constant"
+
+
+def rule_of(spec: TensorSpec) -> Rule:
+    """Return how the tensor of ``spec`` is merged."""
+    if np.issubdtype(np.dtype(spec.dtype), np.floating):
+        return Rule.MEAN
+    counter = spec.dtype != "bool" and (spec.module in NORMS or spec.shape == ())
+    return Rule.MAXIMUM if counter and not spec.trainable else Rule.CONSTANT
+
+
+def constants(signature: ModelSignature) -> frozenset[str]:
+    """Return the tensors that no update may change; whoever checks updates compares them with the initial model."""
+    return frozenset(spec.name for spec in signature.tensors if rule_of(spec) is Rule.CONSTANT)
+
+
+def linear(block: Floats, shares: Floats) -> Floats:
+    """Return the weighted means, as base + sum of share x (value - base).
+
+    The base is a row's first member: equal values come back bit by bit, and so does a single member. The robots are
+    added one after the other, so the bits depend on no library and no number of threads.
+    """
+    out = np.empty((len(shares), block.shape[1]))
+    for row, mean in zip(shares, out, strict=True):
+        first, *rest = np.flatnonzero(row)
+        mean[:] = block[first]
+        for member in rest:
+            mean += row[member] * (block[member] - block[first])
+    return out
+
+
+@dataclass(frozen=True)
+class Mixer:
+    """Makes new models out of the robots' models.
+
+    Attributes:
+        signature: the tensors, their types and owners.
+        combine: weighted mean, or a robust stand-in.
+        batchnorm: "average" or "moments", see the module's text.
+    """
+
+    signature: ModelSignature
+    combine: Combine = linear
+    batchnorm: str = "average"
+
+    def rows(
+        self, sources: Mapping[str, Tensors], shares: Mapping[str, Floats], old: Mapping[str, Tensors] | None = None
+    ) -> Iterator[Row]:
+        """Yield every tensor of the new models, in the signature's order.
+
+        A source that does not hold a tensor (a mask, a private layer) is left out and the other shares grow. Where
+        no member holds it, the tensor of the same key in ``old`` goes on; without that the key goes without it.
+
+        Args:
+            sources: tensors by robot or key; each is read once per row (running means twice with "moments").
+            shares: by new key, (R,) weights of the sources, in their order; they sum to 1.
+            old: tensors of the keys before this round.
+        """
+        table = np.array(list(shares.values()), np.float64).reshape(len(shares), len(sources))
+        for spec in self.signature.tensors:
+            held = [label for label, tensors in sources.items() if spec.name in tensors]
+            columns = [label in held for label in sources]
+            weights = table[:, columns]
+            total = weights.sum(axis=1)
+            if len(held) < len(sources):
+                weights = np.divide(weights, total[:, None], out=np.zeros_like(weights), where=total[:, None] > 0)
+            live = total > 0
+            new = self._tensor(spec, {label: sources[label] for label in held}, weights[live]) if live.any() else []
+            fresh = iter(new)
+            row: dict[str, Array] = {}
+            for key, alive in zip(shares, live, strict=True):
+                if alive:
+                    row[key] = next(fresh)
+                elif old is not None and key in old and spec.name in old[key]:
+                    row[key] = old[key][spec.name]
+            if row:
+                yield spec.name, row
+
+    def blend(self, models: Mapping[str, Tensors]) -> Iterator[tuple[str, Array]]:
+        """Yield the uniform mean of ``models``, tensor by tensor, over those that hold the tensor."""
+        uniform = np.full(len(models), 1.0 / len(models))
+        for name, row in self.rows(models, {"": uniform}):
+            yield name, row[""]
+
+    def _tensor(self, spec: TensorSpec, sources: Mapping[str, Tensors], weights: Floats) -> list[Array]:
+        arrays = {label: tensors[spec.name] for label, tensors in sources.items()}
+        values = list(arrays.values())
+        rule = rule_of(spec)
+        if rule is Rule.CONSTANT:
+            return _constant(spec.name, arrays, len(weights))
+        if rule is Rule.MAXIMUM:
+            return [np.maximum.reduce([values[i] for i in np.flatnonzero(row)]) for row in weights]
+        means = self._means(spec, sources)
+        if means is not None:
+            return self._pooled_variance(values, means, weights)
+        return self._combined(values, weights)
+
+    def _means(self, spec: TensorSpec, sources: Mapping[str, Tensors]) -> list[Array] | None:
+        """Return the running means that belong to a running variance, if those two are to be pooled."""
+        if self.batchnorm != "moments" or spec.module not in NORMS or spec.name != f"{spec.owner}.running_var":
+            return None
+        return [tensors[f"{spec.owner}.running_mean"] for tensors in sources.values()]
+
+    def _combined(self, arrays: Sequence[Array], weights: Floats) -> list[Array]:
+        first = arrays[0]
+        out = [np.empty(first.size, first.dtype) for _ in weights]
+        flat = [array.reshape(-1) for array in arrays]
+        step = max(1024, _BLOCK // len(arrays))
+        for low in range(0, first.size, step):
+            block = np.stack([array[low : low + step] for array in flat]).astype(np.float64)
+            for mean, values in zip(out, self.combine(block, weights), strict=True):
+                mean[low : low + step] = values
+        return [array.reshape(first.shape) for array in out]
+
+    def _pooled_variance(self, variances: Sequence[Array], means: Sequence[Array], weights: Floats) -> list[Array]:
+        """Return v = sum p (v_c + m_c^2) - m^2, written as sum p (v_c + (m_c - m)^2), which never cancels."""
+        mean, variance = np.stack(means).astype(np.float64), np.stack(variances).astype(np.float64)
+        out = []
+        for row in weights:
+            shift = mean - self.combine(mean, row[None])
+            pooled = self.combine(variance + shift * shift, row[None])[0]
+            out.append(pooled.astype(variances[0].dtype))
+        return out
+
+
+def _constant(name: str, arrays: Mapping[str, Array], count: int) -> list[Array]:
+    (first, reference), *others = arrays.items()
+    for label, array in others:
+        if not np.array_equal(array, reference):
+            text = f"tensor {name!r} is a constant of the network, but {first!r} and {label!r} hold different values"
+            raise StrategyError(f"{text}; use one version of the network everywhere")
+    return [reference] * count
