@@ -75,9 +75,9 @@ class BagFile:
         with _reading(path, target):
             self._reader: Any = Reader1(target) if self._is_ros1 else Reader2(target)
             self._reader.open()
-            self._connections = list(self._reader.connections)
+            self.topics = _topics(self._reader.connections)
+            self._connections = _stored_connections(self._reader)
         self._target = target
-        self.topics = _topics(self._connections)
 
     @property
     def span_ns(self) -> tuple[int, int]:
@@ -157,7 +157,7 @@ class BagFile:
 def is_bag(path: Path) -> bool:
     """Tell whether a path looks like a bag: by suffix, metadata.yaml, or bag files in the folder."""
     if path.is_dir():
-        return (path / METADATA).exists() or bool(_storage_files(path))
+        return (path / METADATA).exists() or bool(storage_files(path))
     return path.suffix in SUFFIXES
 
 
@@ -172,15 +172,13 @@ def find_bag(path: Path) -> Path:
     elif (path / METADATA).exists():
         target = path
     else:
-        files = _storage_files(path)
+        files = storage_files(path)
         if not files:
             raise DataError(f"{path} is not a bag; it has no {METADATA} and no {', '.join(SUFFIXES)} file")
         if len(files) > 1:
             names = ", ".join(f.name for f in files[:5])
-            raise DataError(
-                f"{path} has {len(files)} bag files ({names}) but no {METADATA}; name one of them, "
-                "or restore the file with: ros2 bag reindex"
-            )
+            restore = "" if files[0].suffix == ".bag" else ", or restore it with: ros2 bag reindex"
+            raise DataError(f"{path} has {len(files)} bag files ({names}) but no {METADATA}; name one of them{restore}")
         target = files[0]
     _refuse_open_journal(target)
     return target
@@ -194,7 +192,23 @@ def _topics(connections: list[Any]) -> dict[str, Topic]:
     return found
 
 
-def _storage_files(folder: Path) -> list[Path]:
+def _stored_connections(reader: Any) -> list[Any]:
+    """Return the connections as the files of a folder have them.
+
+    The library looks for messages with the QoS that ``metadata.yaml`` states. Older recorders wrote other numbers
+    there than into the files; then it would find no messages and say nothing.
+    """
+    connections = list(reader.connections)
+    for storage in getattr(getattr(reader, "storage", None), "storages", ()):
+        for stored in storage.connections:
+            alike = [c for c in connections if (c.topic, c.msgtype) == (stored.topic, stored.msgtype)]
+            if alike and all(c.ext != stored.ext for c in alike):
+                connections.append(alike[0]._replace(ext=stored.ext, digest=""))
+    return connections
+
+
+def storage_files(folder: Path) -> list[Path]:
+    """Return the bag files in a folder, sorted by name."""
     return sorted(f for f in folder.iterdir() if f.suffix in SUFFIXES)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import parse_qsl, unquote, urlparse
 
 from fed_core.config import check, from_tree, option
-from fed_core.data.bag_files import SUFFIXES, is_bag
+from fed_core.data.bag_files import METADATA, SUFFIXES, is_bag, storage_files
 from fed_core.data.bags import BagSequence
 from fed_core.data.options import DEFAULT_EPOCH_NS, OpenOptions, TopicNames
 from fed_core.data.readers import readers
@@ -140,6 +140,21 @@ def find_reader(path: Path) -> str:
     return fitting[0] if fitting else BAG if is_bag(path) else ""
 
 
+def list_recordings(folder: Path) -> list[Path]:
+    """Return the recordings in a folder, sorted by name; the folder itself where it is one.
+
+    Only the folder and its direct children are looked at.
+    """
+    if not folder.exists():
+        raise DataError(f"{folder} does not exist")
+    if not folder.is_dir():
+        return [folder] if find_reader(folder) else []
+    many_bags = not (folder / METADATA).exists() and len(storage_files(folder)) > 1
+    if find_reader(folder) and not many_bags:
+        return [folder]
+    return sorted(child for child in folder.iterdir() if find_reader(child))
+
+
 def what_is_in(folder: Path) -> str:
     """Return one line on the files of a folder: "122 files (40 .jpg, 40 .png, 41 .txt), folders: color, depth"."""
     try:
@@ -171,7 +186,9 @@ def _open_path(path: Path, reader: str, options: OpenOptions) -> DepthSequence:
     if (path / "depth").is_dir() and any((path / colour).is_dir() for colour in ("rgb", "color", "image")):
         raise no_unit(path)
     tried = ", ".join([BAG, *readers.names()])
-    raise DataError(f"{path} has no known layout (tried {tried}); it holds {what_is_in(path)}")
+    inside = ", ".join(child.name for child in list_recordings(path)[:8])
+    advice = f"; recordings in it, name one: {inside}" if inside else ""
+    raise DataError(f"{path} has no known layout (tried {tried}); it holds {what_is_in(path)}{advice}")
 
 
 def _generate(config: GeneratedConfig, name: str) -> DepthSequence:
