@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from fed_core.aggregation import AggregationJob, run_aggregation
+from fed_core.aggregation import AggregationJob
 from fed_core.config import from_tree, to_tree
 from fed_core.errors import Refusal, StoreError, WireError
 from fed_core.roles import events as ev
@@ -13,7 +13,7 @@ from fed_core.roles.messages import FleetPlan, Registration, RunConfig, UpdateRe
 from fed_core.store.blobs import BlobStore
 from fed_core.store.journal import Journal, RoundRow
 from fed_core.strategies.base import GLOBAL, RobotInfo, Strategy, strategies
-from fed_core.types import BlobRef, Descriptor, ModelSignature
+from fed_core.types import BlobRef, ModelSignature
 from fed_core.wire.codec import check_update
 
 
@@ -39,6 +39,7 @@ class RunBook:
         self._run_id, self._run = run_id, run
         self.store = BlobStore(folder / "blobs")
         self.strategy = make_strategy(run.strategy, run.strategy_options)
+        self._initial: ev.InitialModel | None = None
         self._journal = Journal(folder / "journal.sqlite", run_id, to_tree(run))
 
     def close(self) -> None:
@@ -63,10 +64,11 @@ class RunBook:
 
     def initial(self) -> ev.InitialModel | None:
         """Return the initial model, or None before it was built."""
-        tree = self._journal.model_info("initial")
-        if tree is None:
-            return None
-        return ev.InitialModel(BlobRef(**tree["blob"]), ModelSignature.from_json(tree["signature"]))
+        if self._initial is None:
+            tree = self._journal.model_info("initial")
+            if tree is not None:
+                self._initial = ev.InitialModel(BlobRef(**tree["blob"]), ModelSignature.from_json(tree["signature"]))
+        return self._initial
 
     def save_initial(self, model: ev.InitialModel) -> None:
         """Keep the initial model."""
@@ -110,24 +112,27 @@ class RunBook:
             return ev.UpdateChecked(report, err.code, str(err))
         return ev.UpdateChecked(report, Refusal.ACCEPTED)
 
-    def aggregate(self, effect: ev.StartAggregation, robots: Mapping[str, tuple[int, Descriptor | None]]) -> Any:
-        """Run the strategy's server half. ``robots`` gives samples and descriptor by robot id."""
+    def plan_aggregation(self, effect: ev.StartAggregation) -> AggregationJob:
+        """Return the job of an aggregation; :func:`~fed_core.aggregation.run_aggregation` may run in any thread."""
         initial, row = self.initial(), self._journal.last_round()
         if initial is None:
             raise StoreError("aggregation started before the initial model")
-        job = AggregationJob(
+        robots = {}
+        for member in self._journal.robots():
+            robot_id = member.registration["robot_id"]
+            robots[robot_id] = RobotInfo(robot_id, member.registration["num_samples"], member.descriptor)
+        return AggregationJob(
             run_id=self._run_id,
             run=self._run,
             round=effect.round,
             signature=initial.signature,
-            robots={robot_id: RobotInfo(robot_id, *info) for robot_id, info in robots.items()},
+            robots=robots,
             blobs=FleetPlan.from_json(row.plan).blobs if row else {GLOBAL: initial.blob},
             memory=row.memory if row else None,
             reports=effect.reports,
             joined=effect.joined,
             participants=effect.alive,
         )
-        return run_aggregation(job, self.strategy, self.store)
 
     def _referenced(self, outcome: ev.RoundOutcome) -> set[str]:
         """Return the digests that stay: initial, current and memory blobs, and every counted update's."""

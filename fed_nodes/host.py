@@ -7,8 +7,10 @@ from typing import Any, Protocol
 
 from rclpy.node import Node
 
-from fed_core.errors import FedError
+from fed_core.errors import FedError, Refusal
 from fed_core.roles import events as ev
+from fed_core.types import BlobRef
+from fed_nodes.blobs import BlobChannel
 
 
 class Role(Protocol):
@@ -75,3 +77,12 @@ def guarded(node: Node, convert: Callable[[Any], Any], use: Callable[[Any], None
         use(converted)
 
     return callback
+
+
+def fetch_for(channel: BlobChannel, host: RoleHost, blob: BlobRef, service: str) -> None:
+    """Read a blob and tell the role whether it came."""
+
+    def failed(ref: BlobRef, err: FedError) -> None:
+        host.post(ev.BlobFailed(ref.digest, getattr(err, "code", Refusal.BROKEN_BLOB), str(err)))
+
+    channel.fetch(blob, service, on_done=lambda ref: host.post(ev.BlobReady(ref.digest)), on_error=failed)

@@ -12,12 +12,13 @@ SENSORS = QoSProfile(
     reliability=ReliabilityPolicy.BEST_EFFORT,
     durability=DurabilityPolicy.VOLATILE,
 )
-#: Frames of which none may be lost (scoring a replay).
+#: Frames of which none may be lost (our replays). Transient local closes the gap between the moments at which writer
+#: and reader know of each other; both sides must use it.
 SENSORS_RELIABLE = QoSProfile(
     history=HistoryPolicy.KEEP_LAST,
     depth=20,
     reliability=ReliabilityPolicy.RELIABLE,
-    durability=DurabilityPolicy.VOLATILE,
+    durability=DurabilityPolicy.TRANSIENT_LOCAL,
 )
 #: Plans and states: whoever joins late gets the last one. Both sides must use it.
 LATCHED = QoSProfile(
@@ -32,6 +33,20 @@ UPDATES = QoSProfile(
     depth=256,
     reliability=ReliabilityPolicy.RELIABLE,
     durability=DurabilityPolicy.TRANSIENT_LOCAL,
+)
+#: What inference publishes, for any reader.
+OUTPUTS = QoSProfile(
+    history=HistoryPolicy.KEEP_LAST,
+    depth=10,
+    reliability=ReliabilityPolicy.RELIABLE,
+    durability=DurabilityPolicy.VOLATILE,
+)
+#: ``/diagnostics``, as other publishers of that topic do.
+DIAGNOSTICS = QoSProfile(
+    history=HistoryPolicy.KEEP_LAST,
+    depth=10,
+    reliability=ReliabilityPolicy.RELIABLE,
+    durability=DurabilityPolicy.VOLATILE,
 )
 #: Heartbeats: reliable, but only recent ones matter.
 STATUS = QoSProfile(

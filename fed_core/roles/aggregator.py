@@ -99,7 +99,7 @@ class Aggregator:
 
     def _on_initial(self, event: ev.InitialModel, now_s: float) -> list[ev.Effect]:
         self._model = event.signature
-        return [*self._begin_if_complete(now_s), self._status(now_s)]
+        return [ev.SaveInitialModel(event), *self._begin_if_complete(now_s), self._status(now_s)]
 
     def _on_registration(self, event: Registration, now_s: float) -> list[ev.Effect]:
         member = self._members.get(event.robot_id)

@@ -117,11 +117,18 @@ class SequenceStarted:
 
 
 @dataclass(frozen=True)
-class SequenceDescribed:
-    """The descriptor of the running sequence is there (None: the strategy needs none)."""
+class FramesReady:
+    """The first frames of the running sequence, from which the models are chosen, are there."""
 
     name: str
-    descriptor: Descriptor | None
+
+
+@dataclass(frozen=True)
+class SequenceDescribed:
+    """The descriptor of the running sequence is there."""
+
+    name: str
+    descriptor: Descriptor
 
 
 @dataclass(frozen=True)
@@ -170,6 +177,13 @@ class ReplyRegistration:
 
     registration: Registration
     reply: RegistrationReply
+
+
+@dataclass(frozen=True)
+class SaveInitialModel:
+    """Keep the initial model in the journal."""
+
+    model: InitialModel
 
 
 @dataclass(frozen=True)
@@ -279,6 +293,14 @@ class PublishStatus:
 
 
 # inference
+@dataclass(frozen=True)
+class DescribeSequence:
+    """Compute the descriptor of the sequence's first frames; answer with :class:`SequenceDescribed`."""
+
+    name: str
+    kind: str
+
+
 @dataclass(frozen=True)
 class LoadServing:
     """Read the serving memory from the store; answer with :class:`ServingLoaded`."""

@@ -25,7 +25,8 @@ class Inference:
         self._plan: FleetPlan | None = None
         self._serving: Memory | None = None
         self._sequence = ""
-        self._described = False
+        self._frames_ready = False
+        self._describing = False
         self._descriptor: Descriptor | None = None
         self._choice: Choice | None = None
         self._missing: set[str] = set()
@@ -33,6 +34,7 @@ class Inference:
         self._handlers: dict[type, Callable[[Any, float], list[ev.Effect]]] = {
             FleetPlan: self._on_plan,
             ev.SequenceStarted: self._on_sequence,
+            ev.FramesReady: self._on_frames,
             ev.SequenceDescribed: self._on_described,
             ev.ServingLoaded: self._on_serving,
             ev.BlobReady: self._on_blob,
@@ -44,11 +46,6 @@ class Inference:
         """Return what must be done because ``event`` happened at monotonic time ``now_s`` [s]."""
         return self._handlers[type(event)](event, now_s)
 
-    @property
-    def needs_descriptor(self) -> bool | None:
-        """Whether the running strategy chooses by descriptor; None while no plan is known."""
-        return None if self._strategy is None else self._strategy.descriptor is not None
-
     def _on_plan(self, event: FleetPlan, now_s: float) -> list[ev.Effect]:
         self._plan = event
         self._strategy = self._make(event.config.strategy, event.config.strategy_options)
@@ -59,13 +56,20 @@ class Inference:
         return [ev.FetchBlob(event.serving, "")]
 
     def _on_sequence(self, event: ev.SequenceStarted, now_s: float) -> list[ev.Effect]:
-        self._sequence, self._described, self._descriptor, self._choice = event.name, False, None, None
-        return []
+        self._sequence, self._descriptor, self._choice = event.name, None, None
+        self._frames_ready = self._describing = False
+        return self._choose()
+
+    def _on_frames(self, event: ev.FramesReady, now_s: float) -> list[ev.Effect]:
+        if event.name != self._sequence:
+            return []
+        self._frames_ready = True
+        return self._choose()
 
     def _on_described(self, event: ev.SequenceDescribed, now_s: float) -> list[ev.Effect]:
         if event.name != self._sequence:
             return []
-        self._described, self._descriptor = True, event.descriptor
+        self._descriptor, self._describing = event.descriptor, False
         return self._choose()
 
     def _on_serving(self, event: ev.ServingLoaded, now_s: float) -> list[ev.Effect]:
@@ -74,10 +78,13 @@ class Inference:
 
     def _choose(self) -> list[ev.Effect]:
         plan, strategy = self._plan, self._strategy
-        if plan is None or strategy is None or self._serving is None or not self._described:
+        if plan is None or strategy is None or self._serving is None or not self._sequence:
             return []
         if strategy.descriptor is not None and self._descriptor is None:
-            return []  # described before the strategy was known; the driver describes again
+            if not self._frames_ready or self._describing:
+                return []
+            self._describing = True
+            return [ev.DescribeSequence(self._sequence, strategy.descriptor)]
         self._choice = strategy.choose(self._descriptor, plan.models, self._serving)
         wanted = {plan.blobs[key].digest: plan.blobs[key] for key in self._choice.keys}
         self._missing = set(wanted)

@@ -111,3 +111,17 @@ class HashingFile:
             self._scratch.unlink(missing_ok=True)
             self._scratch = None
             os.close(self._descriptor)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a small text file that appears whole or not at all, flushed to disk.
+
+    Raises:
+        StoreError: it cannot be written (:class:`DiskFullError`: no space is left).
+    """
+    file = HashingFile(path)
+    try:
+        file.write(text.encode())
+        file.commit()
+    finally:
+        file.abandon()

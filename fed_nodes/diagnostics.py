@@ -1,0 +1,44 @@
+"""``/diagnostics`` of a node, once a second."""
+
+from collections.abc import Callable, Mapping
+
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
+from rclpy.node import Node
+
+from fed_nodes import qos
+
+_LEVELS = {
+    "ok": DiagnosticStatus.OK,
+    "warn": DiagnosticStatus.WARN,
+    "error": DiagnosticStatus.ERROR,
+}
+
+
+class Diagnostics:
+    """Publishes one status per second.
+
+    Args:
+        node: node it speaks for.
+        hardware_id: robot or run.
+        health: returns level ("ok", "warn", "error"), a line for people, and further values.
+    """
+
+    def __init__(
+        self, node: Node, hardware_id: str, health: Callable[[], tuple[str, str, Mapping[str, str]]]
+    ) -> None:
+        self._node, self._hardware_id, self._health = node, hardware_id, health
+        self._publisher = node.create_publisher(DiagnosticArray, "/diagnostics", qos.DIAGNOSTICS)
+        node.create_timer(1.0, self._publish)
+
+    def _publish(self) -> None:
+        level, text, values = self._health()
+        status = DiagnosticStatus(
+            level=_LEVELS[level],
+            name=f"{self._node.get_fully_qualified_name()}: state",
+            message=text,
+            hardware_id=self._hardware_id,
+            values=[KeyValue(key=key, value=value) for key, value in values.items()],
+        )
+        msg = DiagnosticArray(status=[status])
+        msg.header.stamp = self._node.get_clock().now().to_msg()
+        self._publisher.publish(msg)

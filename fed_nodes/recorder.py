@@ -1,0 +1,90 @@
+"""Records a robot's training samples from its sensor topics into one MCAP bag."""
+
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rclpy.node import Node
+
+from fed_core.config import check, option
+from fed_core.data.bag_writer import DEFAULT_TOPICS, BagWriter
+from fed_core.types import DepthFrame
+from fed_nodes import qos
+from fed_nodes.frames import FramePairer, sensor_names
+
+
+@dataclass(frozen=True)
+class RecorderConfig:
+    """What a robot records (``config/robot_client.yaml``)."""
+
+    record_frames: int = option(100, help="frames recorded before training", unit="count", low=2, high=10_000_000)
+    record_bytes: int = option(2_000_000_000, help="largest size of the recording", unit="bytes", low=1_000_000)
+    slop_s: float = option(0.02, help="largest time between colour and depth of a frame", unit="s", low=0.0, high=1.0)
+    reliable_sensors: bool = option(False, help="ask the sensor publishers for reliable delivery (replays)")
+
+    def __post_init__(self) -> None:
+        check(self)
+
+
+class Recorder:
+    """Writes frames to ``<folder>`` until there are enough; an unfinished recording starts again.
+
+    Args:
+        node: owner of the subscriptions.
+        config: how much is recorded.
+        folder: where the finished bag lies.
+        on_done: called once when the recording is finished.
+    """
+
+    def __init__(self, node: Node, config: RecorderConfig, folder: Path, on_done: Callable[[], None]) -> None:
+        self._node, self._config, self._folder, self._on_done = node, config, folder, on_done
+        self._part = folder.with_name(folder.name + ".part")
+        self._count, self._bytes = 0, 0
+        self._writer: BagWriter | None = None
+        self._pairer: FramePairer | None = None
+        if not folder.exists():
+            shutil.rmtree(self._part, ignore_errors=True)
+            profile = qos.SENSORS_RELIABLE if config.reliable_sensors else qos.SENSORS
+            self._pairer = FramePairer(node, profile, config.slop_s, self._on_frame)
+
+    def source(self) -> dict[str, Any] | None:
+        """Return the entry of the finished recording, as in a fleet file; None while it is recorded."""
+        return {"data": str(self._folder.absolute())} if self._folder.exists() else None
+
+    def progress(self) -> tuple[float, int, str]:
+        """Return the share recorded, the frames so far, and a line for people."""
+        topics = ", ".join(sensor_names(self._node).values())
+        text = f"recording from {topics}" if self._count else f"waiting for images on {topics}"
+        return self._count / self._config.record_frames, self._count, text
+
+    def close(self) -> None:
+        """Give an unfinished recording up."""
+        if self._pairer is not None:
+            self._pairer.close()
+            self._pairer = None
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+            shutil.rmtree(self._part, ignore_errors=True)
+
+    def _on_frame(self, frame: DepthFrame) -> None:
+        if self._pairer is None:
+            return
+        if self._writer is None:
+            self._writer = BagWriter(self._part, topics=DEFAULT_TOPICS)
+        self._writer.add(frame)
+        self._count += 1
+        self._bytes += frame.rgb.nbytes + frame.depth_m.nbytes
+        if self._count >= self._config.record_frames or self._bytes >= self._config.record_bytes:
+            self._finish()
+
+    def _finish(self) -> None:
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            writer.close()
+        self._part.rename(self._folder)
+        self.close()
+        self._node.get_logger().info(f"recorded {self._count} frames")
+        self._on_done()

@@ -1,0 +1,250 @@
+"""ROS 2 node of the robot role: records samples, trains in a child process, reports to the aggregator."""
+
+import json
+import secrets
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from fed_msgs.msg import FleetStatus, LayerMask, RobotStatus, RoundPlan, SequenceDescriptor, UpdateReport
+from fed_msgs.srv import RegisterRobot
+from rclpy.node import Node
+
+import fed_core
+from fed_core.config import check, option
+from fed_core.data.open import SourceConfig
+from fed_core.errors import ConfigError, DiskFullError, Refusal, StoreError
+from fed_core.roles import events as ev
+from fed_core.roles import messages as roles
+from fed_core.roles.robot import Robot, RobotConfig
+from fed_core.store.blobs import BlobStore
+from fed_core.wire.files import free_bytes, write_text
+from fed_nodes import jobs, params, qos, run
+from fed_nodes.blobs import RosBlobChannel
+from fed_nodes.convert import fleet as convert
+from fed_nodes.diagnostics import Diagnostics
+from fed_nodes.host import RoleHost, fetch_for, guarded
+from fed_nodes.recorder import Recorder, RecorderConfig
+
+
+@dataclass(frozen=True)
+class RobotParameters:
+    """Where a robot keeps things and what it trains on (``config/robot_client.yaml``)."""
+
+    state_dir: Path = option(Path("robot"), help="folder of this robot: samples, models, half-done transfers")
+    fleet_ns: str = option("/fleet", help="namespace of the fleet's topics")
+    network: str = option("adabins_s", help="network that is trained; the same in the whole fleet")
+    network_options: Mapping[str, Any] = field(default_factory=dict, metadata={"help": "its options, as YAML"})
+    source: Mapping[str, Any] = field(
+        default_factory=dict, metadata={"help": "recording to train on, as YAML; empty = record from topics"}
+    )
+    source_base: Path = option(Path(), help="folder that relative paths of source start from")
+    threads: int = option(1, help="CPU threads of the training process", unit="count", low=1, high=1024)
+    nice: int = option(5, help="niceness of the training process", low=0, high=19)
+    device: str = option("auto", help="where it trains", choices=("auto", "cpu", "cuda"))
+
+    def __post_init__(self) -> None:
+        check(self)
+
+
+class RobotClientNode(Node):
+    """One robot of the fleet. Parameters: RobotConfig, RobotParameters, RecorderConfig."""
+
+    def __init__(self) -> None:
+        super().__init__("robot_client")
+        self._config = params.load(self, RobotConfig)
+        self._settings = params.load(self, RobotParameters)
+        recorder = params.load(self, RecorderConfig)
+        self._dir = _make_folder(self._settings.state_dir)
+        self._store = BlobStore(self._dir / "blobs")
+        self._instance = _instance(self._dir)
+        self._service = f"{self.get_namespace().rstrip('/')}/read_blob"
+        self._status: roles.RobotStatus | None = None
+        self._source: Any = dict(self._settings.source) or None
+        self._recorder = None if self._source else Recorder(self, recorder, self._dir / "samples", self._on_recorded)
+        self._role = Robot(
+            self._config,
+            self._instance,
+            architecture=self._settings.network,
+            software=fed_core.__version__,
+            blob_service=self._service,
+            last_report=self._saved_report(),
+        )
+        self._host = RoleHost(self, self._role, self._carriers())
+        threads = str(self._settings.threads)
+        environment = {"OMP_NUM_THREADS": threads, "OPENBLAS_NUM_THREADS": threads, "MKL_NUM_THREADS": threads}
+        self._jobs = jobs.Jobs(self._host.post, environment=environment, nice=self._settings.nice)
+        self._channel = RosBlobChannel(self, self._store)
+        self._channel.serve(self._service)
+        self._read_service = ""
+        self._open_topics()
+        self._diagnostics = Diagnostics(self, self._config.robot_id, self._health)
+
+    def _carriers(self) -> dict[type, Callable[[Any], Any]]:
+        return {
+            ev.CountSamples: self._count,
+            ev.Register: self._register,
+            ev.Describe: self._describe,
+            ev.PublishDescriptor: lambda e: self._descriptors.publish(convert.descriptor_to_msg(e.message)),
+            ev.FetchBlob: self._fetch,
+            ev.StartTraining: self._train,
+            ev.StopTraining: lambda e: self._jobs.stop(),
+            ev.SaveReport: self._save_report,
+            ev.PublishReport: self._publish_report,
+            ev.PublishStatus: self._publish_status,
+        }
+
+    def _open_topics(self) -> None:
+        fleet, feed = self._settings.fleet_ns.rstrip("/"), self._host.feed
+        self._descriptors = self.create_publisher(SequenceDescriptor, f"{fleet}/descriptors", qos.LATCHED)
+        self._reports = self.create_publisher(UpdateReport, f"{fleet}/updates", qos.LATCHED)
+        self._masks = self.create_publisher(LayerMask, f"{fleet}/masks", qos.LATCHED)
+        self._statuses = self.create_publisher(RobotStatus, f"{fleet}/robot_status", qos.STATUS)
+        self._registrar = self.create_client(RegisterRobot, f"{fleet}/register")
+        self.create_subscription(
+            RoundPlan, f"{fleet}/round", guarded(self, convert.plan_from_msg, feed), qos.LATCHED
+        )
+        self.create_subscription(
+            FleetStatus, f"{fleet}/status", guarded(self, convert.fleet_from_msg, feed), qos.LATCHED
+        )
+        self.create_timer(1.0, lambda: self._host.feed(ev.Tick()))
+
+    # ---- samples -------------------------------------------------------------------------------------------------
+
+    def _count(self, effect: ev.CountSamples) -> None:
+        if self._source is None and self._recorder is not None:
+            self._source = self._recorder.source()  # None until enough frames are recorded
+        if self._source is None:
+            return
+        base, network = self._settings.source_base, self._settings.network
+        jobs.count_samples(self._jobs, self._source, base, network, self._settings.network_options)
+
+    def _on_recorded(self) -> None:
+        self._count(ev.CountSamples())
+
+    def _describe(self, effect: ev.Describe) -> None:
+        base = self._settings.source_base
+        jobs.describe(self._jobs, self._source, base, effect.kind, self._config.robot_id)
+
+    # ---- fleet ---------------------------------------------------------------------------------------------------
+
+    def _register(self, effect: ev.Register) -> None:
+        if not self._registrar.service_is_ready():
+            self.get_logger().info(
+                f"waiting for an aggregator on {self._registrar.srv_name}", throttle_duration_sec=10.0
+            )
+            return
+        future = self._registrar.call_async(convert.registration_to_request(effect.registration))
+        future.add_done_callback(self._on_registered)
+
+    def _on_registered(self, future: Any) -> None:
+        response = future.result()
+        if response is None:
+            return
+        if response.code == 0:
+            self._read_service = response.read_service
+        reply = roles.RegistrationReply(
+            Refusal(response.code), response.text, response.run_id, response.descriptor
+        )
+        self._host.post(reply)
+
+    def _fetch(self, effect: ev.FetchBlob) -> None:
+        fetch_for(self._channel, self._host, effect.blob, self._read_service)
+
+    def _train(self, effect: ev.StartTraining) -> None:
+        self._tidy(effect.plan)
+        jobs.train(
+            self._jobs,
+            effect.plan,
+            self._store,
+            robot_id=self._config.robot_id,
+            instance=self._instance,
+            source=self._source,
+            base=self._settings.source_base,
+            state_dir=self._dir,
+            local={"threads": self._settings.threads, "device": self._settings.device},
+        )
+
+    def _tidy(self, plan: roles.FleetPlan) -> None:
+        """Delete models of earlier rounds; the last report's blobs stay, the aggregator may still read them."""
+        keep = {blob.digest for blob in plan.blobs.values()}
+        report = self._saved_report()
+        if report is not None:
+            keep |= {blob.digest for blob in report.blobs.values()}
+        self._store.collect(keep)
+
+    def _publish_report(self, effect: ev.PublishReport) -> None:
+        msg = convert.report_to_msg(effect.report)
+        if msg.mask.num_units:
+            self._masks.publish(msg.mask)
+        self._reports.publish(msg)
+
+    # ---- state on disk -------------------------------------------------------------------------------------------
+
+    def _save_report(self, effect: ev.SaveReport) -> None:
+        write_text(self._dir / "report.json", json.dumps(effect.report.to_json()))
+
+    def _saved_report(self) -> roles.UpdateReport | None:
+        path = self._dir / "report.json"
+        try:
+            report = roles.UpdateReport.from_json(json.loads(path.read_text(encoding="utf-8")))
+        except (OSError, ValueError, KeyError, TypeError):
+            return None  # none yet, or cut off: the round is trained again, with the same result
+        return report if all(self._store.has(blob.digest) for blob in report.blobs.values()) else None
+
+    # ---- health --------------------------------------------------------------------------------------------------
+
+    def _publish_status(self, effect: ev.PublishStatus) -> None:
+        self._status = effect.status
+        msg = convert.status_to_msg(
+            effect.status,
+            sent_bytes=self._channel.sent_bytes,
+            received_bytes=self._channel.received_bytes,
+            disk_free_bytes=free_bytes(self._dir),
+        )
+        if self._recorder is not None and effect.status.phase is roles.RobotPhase.STARTING:
+            msg.progress, msg.num_samples, msg.text = self._recorder.progress()
+        self._statuses.publish(msg)
+
+    def _health(self) -> tuple[str, str, dict[str, str]]:
+        status = self._status
+        if status is None:
+            return "warn", "starting", {}
+        level = {roles.RobotPhase.FAILED: "error", roles.RobotPhase.STARTING: "warn"}.get(status.phase, "ok")
+        values = {"phase": status.phase.name.lower(), "round": str(status.round), "samples": str(status.num_samples)}
+        return level, status.text or status.phase.name.lower(), values
+
+    def destroy_node(self) -> None:
+        """Stop the trainer, then the node."""
+        self._jobs.stop()
+        self._channel.close()
+        if self._recorder is not None:
+            self._recorder.close()
+        super().destroy_node()
+
+
+def _make_folder(path: Path) -> Path:
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as err:
+        raise StoreError(f"cannot make the robot's folder {path}: {err.strerror}") from err
+    return path
+
+
+def _instance(folder: Path) -> str:
+    """Return the random name of this installation, made on the first start."""
+    path = folder / "instance"
+    if not path.exists():
+        write_text(path, secrets.token_hex(8))
+    return path.read_text(encoding="utf-8").strip()
+
+
+def main() -> int:
+    """Run the node."""
+    return run.main(RobotClientNode)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,36 @@
+"""Starts and stops a node's process: one line for a bad configuration, exit code 0 for one SIGINT or SIGTERM."""
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import rclpy
+from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
+from rclpy.node import Node
+
+from fed_core.errors import FedError
+
+
+def main(make_node: Callable[[], Node]) -> int:
+    """Make a node, spin it until it is told to stop, and return the exit code (2: it could not start, 1: it failed)."""
+    if "ROS_LOG_DIR" not in os.environ and "HOME" not in os.environ:
+        os.environ["ROS_LOG_DIR"] = str(Path.cwd() / "log")
+    rclpy.init(args=sys.argv)
+    node: Node | None = None
+    code = 0
+    try:
+        node = make_node()
+        executor = SingleThreadedExecutor()
+        executor.add_node(node)
+        executor.spin()
+    except (KeyboardInterrupt, ExternalShutdownException):
+        pass
+    except FedError as err:
+        sys.stderr.write(f"error: {err}\n")
+        code = 2 if node is None else 1
+    finally:
+        if node is not None:
+            node.destroy_node()
+        rclpy.try_shutdown()
+    return code

@@ -1,0 +1,120 @@
+"""The thread that owns the networks of an inference node: describes sequences, loads models, predicts.
+
+Frames wait in one slot, so that the newest is always next and latency stays bounded; orders wait in a queue and go
+first. PyTorch is imported here, when the thread is made.
+"""
+
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fed_core.errors import FedError
+from fed_core.roles.messages import RunConfig
+from fed_core.types import Array, Descriptor
+
+
+@dataclass(frozen=True)
+class LiveModel:
+    """What is needed to load a model: the run it belongs to and the files that are averaged."""
+
+    run: RunConfig
+    paths: tuple[Path, ...]
+
+
+class ServingThread:
+    """Runs networks off the executor.
+
+    Args:
+        threads: CPU threads of PyTorch.
+        on_result: receives (token, prediction) of each frame, in this thread.
+        on_error: receives the text of an error, in this thread.
+    """
+
+    def __init__(
+        self, threads: int, on_result: Callable[[Any, Array], None], on_error: Callable[[str], None]
+    ) -> None:
+        import torch
+
+        from fed_models.features import default_encoder
+
+        torch.set_num_threads(threads)
+        self._encoder = default_encoder()
+        self._on_result, self._on_error = on_result, on_error
+        self._orders: deque[Callable[[], None]] = deque()
+        self._frame: tuple[Any, Array] | None = None
+        self._wake = threading.Condition()
+        self._closed = False
+        self._network: Any = None
+        self._task: Any = None
+        self.dropped = 0
+        self.predicted = 0
+        self._thread = threading.Thread(target=self._run, name="serving", daemon=True)
+        self._thread.start()
+
+    def offer(self, token: Any, rgb: Array) -> None:
+        """Predict a frame, (H, W, 3) uint8 RGB, unless a newer one comes first (that one counts as dropped)."""
+        with self._wake:
+            if self._frame is not None:
+                self.dropped += 1
+            self._frame = (token, rgb)
+            self._wake.notify()
+
+    def describe(self, images: Sequence[Array], use: Callable[[Descriptor], None]) -> None:
+        """Describe (H, W, 3) uint8 images; ``use`` is called in this thread."""
+        self._order(lambda: use(self._encoder.describe(images)))
+
+    def load(self, model: LiveModel, use: Callable[[], None]) -> None:
+        """Average the files into the network and serve it from the next frame on; then call ``use``."""
+
+        def work() -> None:
+            self._load(model)
+            use()
+
+        self._order(work)
+
+    def close(self) -> None:
+        """Stop the thread."""
+        with self._wake:
+            self._closed = True
+            self._wake.notify()
+        self._thread.join(10.0)
+
+    def _order(self, work: Callable[[], None]) -> None:
+        with self._wake:
+            self._orders.append(work)
+            self._wake.notify()
+
+    def _run(self) -> None:
+        while True:
+            with self._wake:
+                self._wake.wait_for(lambda: self._closed or self._orders or self._frame)
+                if self._closed:
+                    return
+                order = self._orders.popleft() if self._orders else None
+                frame = None
+                if order is None:
+                    frame, self._frame = self._frame, None
+            try:
+                if order is not None:
+                    order()
+                elif frame is not None and self._network is not None:
+                    self._on_result(frame[0], self._task.predict(self._network, frame[1]))
+                    self.predicted += 1
+            except FedError as err:
+                self._on_error(str(err))
+
+    def _load(self, model: LiveModel) -> None:
+        from fed_core.tasks.base import tasks
+        from fed_core.training.weights import average_files
+        from fed_models import build, load_arrays
+
+        run = model.run
+        network = build(run.network, run.network_options)
+        load_arrays(network, average_files(model.paths))
+        network.eval()
+        self._task = tasks.get(run.task)()
+        self._network = network
+
