@@ -28,7 +28,13 @@ def padded(rows: np.ndarray, padding: int, cut_last: bool) -> bytes:
 
 
 @given(
-    st.sampled_from(COLOUR_ENCODINGS), SIDE, SIDE, st.integers(0, 9), st.booleans(), st.booleans(), st.integers(0, 2**32)
+    st.sampled_from(COLOUR_ENCODINGS),
+    SIDE,
+    SIDE,
+    st.integers(0, 9),
+    st.booleans(),
+    st.booleans(),
+    st.integers(0, 2**32),
 )
 def test_colour_survives_padding(
     encoding: str, height: int, width: int, padding: int, cut_last: bool, big: bool, seed: int
