@@ -12,6 +12,7 @@ from fed_msgs.msg import FleetStatus, RobotStatus, RoundPlan, SequenceDescriptor
 from fed_msgs.srv import RegisterRobot
 from rclpy.node import Node
 
+from fed_core import requests
 from fed_core.aggregation import run_aggregation
 from fed_core.bookkeeping import RunBook
 from fed_core.config import check, option
@@ -20,11 +21,12 @@ from fed_core.roles import events as ev
 from fed_core.roles.aggregator import Aggregator
 from fed_core.roles.membership import AggregatorConfig
 from fed_core.roles.messages import RunConfig
-from fed_nodes import jobs, params, qos, run
+from fed_nodes import params, qos, run
 from fed_nodes.blobs import RosBlobChannel
 from fed_nodes.convert import fleet as convert
 from fed_nodes.diagnostics import Diagnostics
 from fed_nodes.host import RoleHost, fetch_for, guarded
+from fed_nodes.jobs import Jobs
 
 
 @dataclass(frozen=True)
@@ -87,9 +89,9 @@ class AggregatorNode(Node):
             self._serve(robot_id)
         self._open_topics()
         self._diagnostics = Diagnostics(self, self._settings.run, self._health)
-        self._jobs = jobs.Jobs(self._host.post)
+        self._jobs = Jobs(self._host.post)
         if snapshot.initial is None:
-            jobs.initial_model(self._jobs, run_config, self._book.store)
+            self._jobs.start(requests.initial_model(run_config, self._book.store))
 
     def _carriers(self) -> dict[type, Callable[[Any], Any]]:
         return {

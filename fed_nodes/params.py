@@ -98,7 +98,9 @@ def _to_ros(value: Any, kind: Parameter.Type) -> Any:
         return float(value) if kind is Parameter.Type.DOUBLE else value
     if value is None:
         return ""
-    return str(value) if isinstance(value, str | Path) else yaml.safe_dump(to_tree(value), default_flow_style=True).strip()
+    if isinstance(value, str | Path):
+        return str(value)
+    return yaml.safe_dump(to_tree(value), default_flow_style=True).strip()
 
 
 def _from_ros(value: Any, kind: Parameter.Type, hint: Any, where: str) -> Any:

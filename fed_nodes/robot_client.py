@@ -13,19 +13,20 @@ from fed_msgs.srv import RegisterRobot
 from rclpy.node import Node
 
 import fed_core
+from fed_core import requests
 from fed_core.config import check, option
-from fed_core.data.open import SourceConfig
-from fed_core.errors import ConfigError, DiskFullError, Refusal, StoreError
+from fed_core.errors import Refusal, StoreError
 from fed_core.roles import events as ev
 from fed_core.roles import messages as roles
 from fed_core.roles.robot import Robot, RobotConfig
 from fed_core.store.blobs import BlobStore
 from fed_core.wire.files import free_bytes, write_text
-from fed_nodes import jobs, params, qos, run
+from fed_nodes import params, qos, run
 from fed_nodes.blobs import RosBlobChannel
 from fed_nodes.convert import fleet as convert
 from fed_nodes.diagnostics import Diagnostics
 from fed_nodes.host import RoleHost, fetch_for, guarded
+from fed_nodes.jobs import Jobs
 from fed_nodes.recorder import Recorder, RecorderConfig
 
 
@@ -75,7 +76,7 @@ class RobotClientNode(Node):
         self._host = RoleHost(self, self._role, self._carriers())
         threads = str(self._settings.threads)
         environment = {"OMP_NUM_THREADS": threads, "OPENBLAS_NUM_THREADS": threads, "MKL_NUM_THREADS": threads}
-        self._jobs = jobs.Jobs(self._host.post, environment=environment, nice=self._settings.nice)
+        self._jobs = Jobs(self._host.post, environment=environment, nice=self._settings.nice)
         self._channel = RosBlobChannel(self, self._store)
         self._channel.serve(self._service)
         self._read_service = ""
@@ -113,22 +114,28 @@ class RobotClientNode(Node):
 
     # ---- samples -------------------------------------------------------------------------------------------------
 
-    def _count(self, effect: ev.CountSamples) -> None:
+    def _samples(self) -> requests.Samples | None:
+        """Return where the samples are; None while they are being recorded."""
         if self._source is None and self._recorder is not None:
-            self._source = self._recorder.source()  # None until enough frames are recorded
-        if self._source is None:
-            return
-        base, network = self._settings.source_base, self._settings.network
-        jobs.count_samples(self._jobs, self._source, base, network, self._settings.network_options)
+            self._source = self._recorder.source()
+        return requests.Samples(self._source, self._settings.source_base) if self._source else None
+
+    def _count(self, effect: ev.CountSamples) -> None:
+        samples = self._samples()
+        if samples is not None:
+            self._jobs.start(
+                requests.count_samples(samples, self._settings.network, self._settings.network_options)
+            )
+
+    def _describe(self, effect: ev.Describe) -> None:
+        samples = self._samples()
+        if samples is not None:
+            self._jobs.start(requests.describe(samples, effect.kind, self._config.robot_id))
+
+    # ---- fleet ---------------------------------------------------------------------------------------------------
 
     def _on_recorded(self) -> None:
         self._count(ev.CountSamples())
-
-    def _describe(self, effect: ev.Describe) -> None:
-        base = self._settings.source_base
-        jobs.describe(self._jobs, self._source, base, effect.kind, self._config.robot_id)
-
-    # ---- fleet ---------------------------------------------------------------------------------------------------
 
     def _register(self, effect: ev.Register) -> None:
         if not self._registrar.service_is_ready():
@@ -154,18 +161,13 @@ class RobotClientNode(Node):
         fetch_for(self._channel, self._host, effect.blob, self._read_service)
 
     def _train(self, effect: ev.StartTraining) -> None:
+        samples = self._samples()
+        if samples is None:
+            return
         self._tidy(effect.plan)
-        jobs.train(
-            self._jobs,
-            effect.plan,
-            self._store,
-            robot_id=self._config.robot_id,
-            instance=self._instance,
-            source=self._source,
-            base=self._settings.source_base,
-            state_dir=self._dir,
-            local={"threads": self._settings.threads, "device": self._settings.device},
-        )
+        local = {"threads": self._settings.threads, "device": self._settings.device}
+        robot = requests.Installation(self._config.robot_id, self._instance, self._dir, local)
+        self._jobs.start(requests.train(effect.plan, self._store, samples, robot))
 
     def _tidy(self, plan: roles.FleetPlan) -> None:
         """Delete models of earlier rounds; the last report's blobs stay, the aggregator may still read them."""

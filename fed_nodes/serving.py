@@ -37,7 +37,6 @@ class ServingThread:
         self, threads: int, on_result: Callable[[Any, Array], None], on_error: Callable[[str], None]
     ) -> None:
         import torch
-
         from fed_models.features import default_encoder
 
         torch.set_num_threads(threads)
@@ -109,6 +108,7 @@ class ServingThread:
     def _load(self, model: LiveModel) -> None:
         from fed_core.tasks.base import tasks
         from fed_core.training.weights import average_files
+
         from fed_models import build, load_arrays
 
         run = model.run

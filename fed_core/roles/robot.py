@@ -108,6 +108,8 @@ class Robot:
         return [*effects, self._status()]
 
     def _on_samples(self, event: ev.SamplesReady, now_s: float) -> list[ev.Effect]:
+        if self._phase is not RobotPhase.STARTING:
+            return []
         self._samples = event
         if event.num_samples <= 0:
             return self._fail("no usable training sample")

@@ -1,0 +1,162 @@
+"""What roles ask to be computed, as jobs: JSON in, JSON out, and the event that the answer becomes.
+
+A robot's node hands them to its child process, the simulator runs them in place.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fed_core.config import to_tree
+from fed_core.roles import events as ev
+from fed_core.roles.messages import FleetPlan, RunConfig, UpdateReport
+from fed_core.store.blobs import BlobStore
+from fed_core.types import Descriptor, ModelSignature
+
+
+@dataclass(frozen=True)
+class JobRequest:
+    """One job.
+
+    Attributes:
+        name: what people read in messages ("round 3").
+        kind: what :func:`fed_core.training.jobs.run_job` does.
+        arguments: JSON tree.
+        finish: turns the JSON answer into an event.
+    """
+
+    name: str
+    kind: str
+    arguments: Mapping[str, Any]
+    finish: Callable[[Any], ev.Event]
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Where training samples are: an entry of a fleet file and the folder its paths start from."""
+
+    source: Any
+    base: Path
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the arguments of a job."""
+        return {"source": to_tree(self.source), "base": str(self.base)}
+
+
+@dataclass(frozen=True)
+class Installation:
+    """One robot on one disk.
+
+    Attributes:
+        robot_id: name in the fleet.
+        instance: name of this installation.
+        folder: the robot's folder; keeps memory and last weights by round.
+        local: options of local training that belong to this machine (threads, device).
+    """
+
+    robot_id: str
+    instance: str
+    folder: Path
+    local: Mapping[str, Any]
+
+
+def initial_model(run: RunConfig, store: BlobStore) -> JobRequest:
+    """Return the job that builds the seeded initial model; answered with ``InitialModel``."""
+
+    def finish(result: dict[str, Any]) -> ev.Event:
+        return ev.InitialModel(store.put_file(Path(result["path"])), ModelSignature.from_json(result["signature"]))
+
+    arguments = {
+        "network": run.network,
+        "network_options": to_tree(run.network_options),
+        "seed": run.seed,
+        "out": str(store.scratch()),
+    }
+    return JobRequest("initial model", "init", arguments, finish)
+
+
+def count_samples(samples: Samples, network: str, network_options: Mapping[str, Any]) -> JobRequest:
+    """Return the job that opens the samples and builds the network once; answered with ``SamplesReady``."""
+
+    def finish(result: dict[str, Any]) -> ev.Event:
+        signature = ModelSignature.from_json(result["signature"])
+        return ev.SamplesReady(int(result["num_samples"]), signature.digest)
+
+    arguments = {"network": network, "network_options": to_tree(network_options), **samples.to_json()}
+    return JobRequest("samples", "count", arguments, finish)
+
+
+def describe(samples: Samples, kind: str, robot_id: str) -> JobRequest:
+    """Return the job that describes the local samples; answered with ``Described``."""
+
+    def finish(result: dict[str, Any]) -> ev.Event:
+        tensors = {name: np.asarray(values, np.float32) for name, values in result["tensors"].items()}
+        return ev.Described(Descriptor(kind, tensors, int(result["num_frames"]), result["encoder"]))
+
+    arguments = {"kind_of": kind, "robot_id": robot_id, **samples.to_json()}
+    return JobRequest("descriptor", "describe", arguments, finish)
+
+
+def train(plan: FleetPlan, store: BlobStore, samples: Samples, robot: Installation) -> JobRequest:
+    """Return the job that trains for one round; answered with ``Trained``.
+
+    Args:
+        plan: the round; its blobs are in ``store``.
+        store: where the update goes.
+        samples: local training samples.
+        robot: who trains.
+    """
+    entry, config = plan.robots[robot.robot_id], plan.config
+    folder = robot.folder / "rounds" / plan.run_id
+    last = folder / f"{plan.round - 1}"
+    paths = {key: str(store.path(plan.blobs[key].digest)) for key in (*entry.load, *entry.extras)}
+
+    def finish(result: dict[str, Any]) -> ev.Event:
+        blobs = {"weights": store.put_file(Path(result["weights_path"]), keep=True)}
+        if result["extras_path"]:
+            blobs["extras"] = store.put_file(Path(result["extras_path"]), keep=True)
+        mask = result.get("mask")
+        return ev.Trained(
+            UpdateReport(
+                robot_id=robot.robot_id,
+                instance=robot.instance,
+                run_id=plan.run_id,
+                round=plan.round,
+                config_digest=config.digest,
+                num_samples=int(result["num_samples"]),
+                loss=float(result["loss"]),
+                seconds=float(result["seconds"]),
+                blobs=blobs,
+                scalars={name: float(value) for name, value in result["scalars"].items()},
+                mask=None if mask is None else np.asarray(mask, bool),
+            )
+        )
+
+    arguments = {
+        "robot_id": robot.robot_id,
+        "round": plan.round,
+        "total_rounds": config.total_rounds,
+        "strategy": config.strategy,
+        "strategy_options": to_tree(config.strategy_options),
+        "task": config.task,
+        "network": config.network,
+        "network_options": to_tree(config.network_options),
+        "load": [paths[key] for key in entry.load],
+        "extras": {key: paths[key] for key in entry.extras},
+        "values": to_tree(entry.values),
+        "own": _existing(last / "own.safetensors"),
+        "memory": _existing(last / "memory.safetensors"),
+        "seed": config.seed,
+        "train": {**to_tree(config.train), **robot.local},
+        "out_dir": str(folder / f"{plan.round}"),
+        **samples.to_json(),
+    }
+    return JobRequest(f"round {plan.round}", "train", arguments, finish)
+
+
+
+def _existing(path: Path) -> str:
+    return str(path) if path.exists() else ""

@@ -1,0 +1,196 @@
+"""A whole federation in one process: the same roles as on robots, without ROS and without waiting.
+
+Time is a counter, the network is a function call, robots train one after the other. With equal seeds it gives the same
+models as the fleet on ROS 2.
+"""
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from fed_core import __version__, requests
+from fed_core.aggregation import run_aggregation
+from fed_core.bookkeeping import RunBook
+from fed_core.errors import ConfigError, StrategyError
+from fed_core.fleet import FleetConfig
+from fed_core.roles import events as ev
+from fed_core.roles.aggregator import Aggregator
+from fed_core.roles.messages import FleetPlan, FleetStatus, Registration, RegistrationReply, RobotStatus
+from fed_core.roles.robot import Robot, RobotConfig
+from fed_core.training.jobs import Toolbox, run_job
+
+AGGREGATOR = ""
+
+
+@dataclass(frozen=True)
+class SimulationView:
+    """What an onlooker is told: exactly one of the two is set."""
+
+    fleet: FleetStatus | None = None
+    robot: RobotStatus | None = None
+
+
+class Simulation:
+    """Runs a fleet file to its last round.
+
+    Args:
+        fleet: the fleet.
+        base: folder that relative paths of its sources start from.
+        folder: the run's folder (journal, blobs, robots); an interrupted run there goes on.
+        toolbox: networks and encoder of ``fed_models``.
+        on_view: called with every status.
+        threads: CPU threads of training.
+    """
+
+    def __init__(
+        self,
+        fleet: FleetConfig,
+        base: Path,
+        folder: Path,
+        toolbox: Toolbox,
+        *,
+        on_view: Callable[[SimulationView], None] = lambda view: None,
+        threads: int = 2,
+    ) -> None:
+        self._fleet, self._base, self._folder, self._toolbox = fleet, base, folder, toolbox
+        self._on_view, self._threads = on_view, threads
+        self._queue: deque[tuple[str, ev.Event]] = deque()
+        self._now_s = 0.0
+        run = fleet.run_config()
+        self._book = RunBook(folder, fleet.run, run)
+        config = replace(fleet.aggregator, min_robots=len(fleet.robots), round_deadline_s=0.0, liveness_s=3600.0)
+        snapshot = self._book.snapshot()
+        self._aggregator = Aggregator(
+            config, fleet.run, run, descriptor=self._book.strategy.descriptor, snapshot=snapshot
+        )
+        self._robots = {
+            entry.id: Robot(
+                RobotConfig(robot_id=entry.id, task=fleet.task),
+                "simulated",
+                architecture=fleet.network.name,
+                software=__version__,
+            )
+            for entry in fleet.robots
+        }
+        self._initial_missing = snapshot.initial is None
+
+    def run(self) -> FleetPlan:
+        """Return the final plan; its blobs are in the run's store."""
+        if self._initial_missing:
+            request = requests.initial_model(self._fleet.run_config(), self._book.store)
+            self._post(AGGREGATOR, self._work(request))
+        final: FleetPlan | None = None
+        for _ in range(100):  # ticks without anything else to do
+            self._tick()
+            while self._queue:
+                recipient, event = self._queue.popleft()
+                role = self._robots[recipient] if recipient else self._aggregator
+                for effect in role.handle(event, self._now_s):
+                    if isinstance(effect, ev.PublishPlan) and effect.plan.finished:
+                        final = effect.plan
+                    self._carry_out(recipient, effect)
+            if final is not None:
+                self._book.close()
+                return final
+            if self._aggregator.failed:
+                raise StrategyError(self._aggregator.failed)
+        raise StrategyError("the simulation stands still; see the messages above")
+
+    @property
+    def book(self) -> RunBook:
+        """The run on disk."""
+        return self._book
+
+    def _tick(self) -> None:
+        self._now_s += 1.0
+        for recipient in (AGGREGATOR, *self._robots):
+            self._post(recipient, ev.Tick())
+
+    def _post(self, recipient: str, event: ev.Event) -> None:
+        self._queue.append((recipient, event))
+
+    def _work(self, request: requests.JobRequest, on_progress: Callable[..., None] = lambda *args: None) -> ev.Event:
+        return request.finish(run_job(request.kind, request.arguments, self._toolbox, on_progress))
+
+    def _carry_out(self, who: str, effect: ev.Effect) -> None:
+        handlers: Mapping[type, Callable[[str, Any], None]] = {
+            ev.Log: self._log,
+            ev.FetchBlob: self._fetch,
+            ev.PublishPlan: lambda _, e: self._broadcast(e.plan),
+            ev.PublishFleetStatus: lambda _, e: self._tell(e.status),
+            ev.ReplyRegistration: lambda _, e: self._reply(e.registration, e.reply),
+            ev.SaveInitialModel: lambda _, e: self._book.save_initial(e.model),
+            ev.SaveRobot: lambda _, e: self._book.save_robot(e),
+            ev.CheckUpdate: lambda _, e: self._post(AGGREGATOR, self._book.check(e)),
+            ev.SaveUpdate: lambda _, e: self._book.save_update(e),
+            ev.StartAggregation: self._aggregate,
+            ev.CommitRound: lambda _, e: self._book.commit(e),
+            ev.CountSamples: self._count,
+            ev.Register: lambda _, e: self._post(AGGREGATOR, e.registration),
+            ev.Describe: self._describe,
+            ev.PublishDescriptor: lambda _, e: self._post(AGGREGATOR, e.message),
+            ev.StartTraining: self._train,
+            ev.StopTraining: lambda _, e: None,
+            ev.PublishReport: lambda _, e: self._post(AGGREGATOR, e.report),
+            ev.SaveReport: lambda _, e: None,
+            ev.PublishStatus: lambda _, e: self._hear(e.status),
+        }
+        handlers[type(effect)](who, effect)
+
+    def _log(self, who: str, effect: ev.Log) -> None:
+        if effect.level == "error":
+            raise StrategyError(f"{who or 'aggregator'}: {effect.text}")
+
+    def _fetch(self, who: str, effect: ev.FetchBlob) -> None:
+        self._book.store.ref(effect.blob.digest)
+        self._post(who, ev.BlobReady(effect.blob.digest))
+
+    def _broadcast(self, event: ev.Event) -> None:
+        for robot_id in self._robots:
+            self._post(robot_id, event)
+
+    def _tell(self, status: FleetStatus) -> None:
+        self._on_view(SimulationView(fleet=status))
+        self._broadcast(status)
+
+    def _hear(self, status: RobotStatus) -> None:
+        self._on_view(SimulationView(robot=status))
+        self._post(AGGREGATOR, status)
+
+    def _reply(self, registration: Registration, reply: RegistrationReply) -> None:
+        self._post(registration.robot_id, reply)
+
+    def _aggregate(self, who: str, effect: ev.StartAggregation) -> None:
+        job = self._book.plan_aggregation(effect)
+        self._post(AGGREGATOR, run_aggregation(job, self._book.strategy, self._book.store))
+
+    def _samples(self, robot_id: str) -> requests.Samples:
+        entry = next(entry for entry in self._fleet.robots if entry.id == robot_id)
+        if entry.source is None:
+            raise ConfigError(f"robot {robot_id!r} has no source; a simulation needs one for each robot")
+        source = entry.source
+        if entry.frames:
+            source = replace(source, stop=(source.start or 0) + entry.frames * source.step)
+        return requests.Samples(source, self._base)
+
+    def _count(self, who: str, effect: ev.CountSamples) -> None:
+        network = self._fleet.network
+        self._post(who, self._work(requests.count_samples(self._samples(who), network.name, network.options)))
+
+    def _describe(self, who: str, effect: ev.Describe) -> None:
+        self._post(who, self._work(requests.describe(self._samples(who), effect.kind, who)))
+
+    def _train(self, who: str, effect: ev.StartTraining) -> None:
+        local = {"threads": self._threads, "device": "auto"}
+        robot = requests.Installation(who, "simulated", self._folder / "robots" / who, local)
+        request = requests.train(effect.plan, self._book.store, self._samples(who), robot)
+
+        def progress(share: float, loss: float, samples_per_s: float) -> None:
+            status = self._robots[who].handle(ev.Progress(share, loss, samples_per_s), self._now_s)
+            for effect in status:
+                if isinstance(effect, ev.PublishStatus):
+                    self._on_view(SimulationView(robot=effect.status))
+
+        self._post(who, self._work(request, progress))
