@@ -13,7 +13,7 @@ from fed_core.errors import StrategyError
 from fed_core.roles.events import RoundOutcome
 from fed_core.roles.messages import FleetPlan, RunConfig, UpdateReport
 from fed_core.store.blobs import BlobStore
-from fed_core.strategies.base import Aggregate, RobotInfo, ServerState, Strategy, Update
+from fed_core.strategies.base import Aggregate, RobotInfo, RobotPlan, ServerState, Strategy, Update
 from fed_core.types import BlobRef, Memory, ModelSignature, Tensors
 from fed_core.wire.codec import SpoolWriter, TensorWriter, load_memory, save_memory
 
@@ -29,6 +29,7 @@ class AggregationJob:
         signature: the model.
         robots: all registered robots.
         blobs: current keys ("global" at the start).
+        plans: what each robot started the ending round from.
         memory: what the strategy returned last time, None at the start.
         reports: counted updates.
         joined: robots that registered since the strategy last ran.
@@ -41,6 +42,7 @@ class AggregationJob:
     signature: ModelSignature
     robots: Mapping[str, RobotInfo]
     blobs: Mapping[str, BlobRef]
+    plans: Mapping[str, RobotPlan]
     memory: BlobRef | None
     reports: Sequence[UpdateReport]
     joined: Sequence[str]
@@ -69,6 +71,7 @@ def _state(job: AggregationJob, store: BlobStore) -> ServerState:
         memory=load_memory(store.path(job.memory.digest)) if job.memory else Memory(),
         blobs=_LazyBlobs(job.blobs, store),
         signature=job.signature,
+        plans=job.plans,
     )
 
 

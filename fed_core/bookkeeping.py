@@ -6,7 +6,7 @@ from typing import Any
 
 from fed_core.aggregation import AggregationJob
 from fed_core.config import from_tree, to_tree
-from fed_core.errors import Refusal, StoreError, WireError
+from fed_core.errors import Refusal, StoreError, StrategyError, WireError
 from fed_core.roles import events as ev
 from fed_core.roles.membership import Snapshot
 from fed_core.roles.messages import FleetPlan, Registration, RunConfig, UpdateReport
@@ -101,15 +101,17 @@ class RunBook:
         report, initial = effect.report, self.initial()
         if initial is None:
             raise StoreError("an update arrived before the initial model")
-        travels = self.strategy.travels(initial.signature)
-        specs = [spec for spec in initial.signature.tensors if spec.name in travels]
         try:
+            uploads = self.strategy.uploads(initial.signature, report.mask)
+            specs = [spec for spec in initial.signature.tensors if spec.name in uploads]
             check_update(self.store.open(report.blobs["weights"].digest), specs)
             if "extras" in report.blobs:
                 extras = self.store.open(report.blobs["extras"].digest)
                 check_update(extras, extras.specs)
         except WireError as err:
             return ev.UpdateChecked(report, err.code, str(err))
+        except StrategyError as err:  # a mask of another length
+            return ev.UpdateChecked(report, Refusal.WRONG_TENSORS, str(err))
         return ev.UpdateChecked(report, Refusal.ACCEPTED)
 
     def plan_aggregation(self, effect: ev.StartAggregation) -> AggregationJob:
@@ -117,6 +119,7 @@ class RunBook:
         initial, row = self.initial(), self._journal.last_round()
         if initial is None:
             raise StoreError("aggregation started before the initial model")
+        plan = FleetPlan.from_json(row.plan) if row else None
         robots = {}
         for member in self._journal.robots():
             robot_id = member.registration["robot_id"]
@@ -127,7 +130,8 @@ class RunBook:
             round=effect.round,
             signature=initial.signature,
             robots=robots,
-            blobs=FleetPlan.from_json(row.plan).blobs if row else {GLOBAL: initial.blob},
+            blobs=plan.blobs if plan else {GLOBAL: initial.blob},
+            plans=plan.robots if plan else {},
             memory=row.memory if row else None,
             reports=effect.reports,
             joined=effect.joined,

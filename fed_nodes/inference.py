@@ -252,7 +252,8 @@ class InferenceNode(LifecycleNode):
             model_digest=hashlib.sha256("".join(sorted(digests)).encode()).hexdigest(),
         )
         self._text = f"serving {', '.join(choice.keys)} of round {plan.round}"
-        model = LiveModel(plan.config, tuple(self._store.path(digest) for digest in digests))
+        paths = {key: self._store.path(plan.blobs[key].digest) for key in choice.keys}
+        model = LiveModel(plan.config, paths)
         self._serving.load(model, lambda: self._selections.publish(selection))
 
     def _on_depth(self, token: Any, depth_m: Array) -> None:

@@ -6,22 +6,24 @@ first. PyTorch is imported here, when the thread is made.
 
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fed_core.bookkeeping import make_strategy
 from fed_core.errors import FedError
 from fed_core.roles.messages import RunConfig
 from fed_core.types import Array, Descriptor
+from fed_core.wire.codec import open_tensors
 
 
 @dataclass(frozen=True)
 class LiveModel:
-    """What is needed to load a model: the run it belongs to and the files that are averaged."""
+    """What is needed to load a model: the run it belongs to and the files that are averaged, by key."""
 
     run: RunConfig
-    paths: tuple[Path, ...]
+    paths: Mapping[str, Path]
 
 
 class ServingThread:
