@@ -83,6 +83,22 @@ def without_contained(members: Members) -> Members:
     return np.asarray(rows[~inside.any(axis=1)], np.bool_)
 
 
+def survivors(members: Members, dedup: str = "contained") -> list[int]:
+    """Return the indices of the rows that are worth keeping after robots left (spec 14.8), in their order.
+
+    An empty row goes, and a row equal to an earlier one; with ``dedup`` "contained" also a row inside another one.
+    """
+    kept: list[int] = []
+    for index, row in enumerate(members):
+        earlier = any((members[other] == row).all() for other in kept)
+        if row.any() and not earlier:
+            kept.append(index)
+    if dedup != "contained":
+        return kept
+    inside = {a for a in kept for b in kept if a != b and not (members[a] & ~members[b]).any()}
+    return [index for index in kept if index not in inside]
+
+
 def validate(members: Members, num_robots: int) -> None:
     """Refuse a clustering that cannot be used (spec 14.6): an empty or double cluster, a robot in no cluster."""
     if members.ndim != 2 or members.shape[1] != num_robots or len(members) == 0:

@@ -8,7 +8,7 @@ What happens to a tensor follows from its entry in the model's signature (fedept
 - any other integer or boolean: a constant (index table, mask), equal everywhere and copied.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
@@ -119,6 +119,32 @@ class Mixer:
         uniform = np.full(len(models), 1.0 / len(models))
         for name, row in self.rows(models, {"": uniform}):
             yield name, row[""]
+
+    def derive(
+        self, rows: Iterable[Row], shares: Mapping[str, Mapping[str, float]], held: Mapping[str, Tensors]
+    ) -> Iterator[Row]:
+        """Yield, for each of ``rows``, further models made of its models and of ``held`` ones.
+
+        Args:
+            rows: models of this round, tensor by tensor in the signature's order.
+            shares: by new key, the weights of keys of ``rows`` or ``held``; they sum to 1.
+            held: models that exist already.
+        """
+        specs = {spec.name: spec for spec in self.signature.tensors}
+        means: dict[str, dict[str, Array]] = {}
+        for name, row in rows:
+            stale = {key: tensors[name] for key, tensors in held.items() if key not in row and name in tensors}
+            window = {key: {**means.get(key, {}), name: array} for key, array in (stale | dict(row)).items()}
+            if specs[name].module in NORMS and name == f"{specs[name].owner}.running_mean":
+                means = window
+            yield name, self._derived(specs[name], window, shares)
+
+    def _derived(
+        self, spec: TensorSpec, sources: Mapping[str, Tensors], shares: Mapping[str, Mapping[str, float]]
+    ) -> dict[str, Array]:
+        table = np.array([[row.get(key, 0.0) for key in sources] for row in shares.values()], np.float64)
+        table = table.reshape(len(shares), len(sources))
+        return dict(zip(shares, self._tensor(spec, sources, table), strict=True)) if shares else {}
 
     def _tensor(self, spec: TensorSpec, sources: Mapping[str, Tensors], weights: Floats) -> list[Array]:
         arrays = {label: tensors[spec.name] for label, tensors in sources.items()}

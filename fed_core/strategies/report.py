@@ -1,0 +1,82 @@
+"""Figures that clustered methods log with a round (fedepth spec 3.4, 5.2, 14)."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from fed_core.clustering.mixing import second_eigenvalue, stationary_weights
+from fed_core.similarity.jeffreys import noise_floor, top_share
+from fed_core.strategies.grouping import Grouping
+from fed_core.types import Array, Json
+
+Floats = npt.NDArray[np.float64]
+
+
+def clustering_figures(grouping: Grouping, affinity: Floats, scale: str) -> dict[str, Json]:
+    """Return what describes the clusters: how many, how tight, and whether tau is above the noise.
+
+    Args:
+        grouping: the clusters.
+        affinity: (R, R) they were made from.
+        scale: "mean" or "sum", the unit of the affinity.
+    """
+    members, num_robots = grouping.members, len(grouping.robots)
+    pairs = np.triu_indices(num_robots, 1)
+    noise = noise_floor(grouping.group.num_frames, grouping.group.num_frames)[pairs]
+    unit = len(grouping.floor) if scale == "sum" else 1
+    within = [float(affinity[np.ix_(row, row)].max()) for row in members]
+    return {
+        "tau": grouping.tau,
+        "num_clusters": len(members),
+        "singletons": int((members.sum(axis=1) == 1).sum()),
+        "memberships_mean": float(members.sum(axis=0).mean()),
+        "within_cluster_max": max(within),
+        "noise_floor": float(noise.mean()) * unit if noise.size else 0.0,
+        "top_share": top_share(grouping.group, grouping.floor),
+    }
+
+
+def mixing_figures(grouping: Grouping, counts: Mapping[str, int]) -> dict[str, Json]:
+    """Return what mixing does to the models.
+
+    Args:
+        grouping: the clusters.
+        counts: training samples by robot.
+    """
+    samples = grouping.samples(counts)
+    weights = stationary_weights(grouping.members, samples)
+    return {
+        "second_eigenvalue": second_eigenvalue(grouping.members, samples),
+        "stationary_weights": {r: float(w) for r, w in zip(grouping.robots, weights, strict=True)},
+    }
+
+
+class Spread:
+    """Adds up the distances ``||w_k - w_l||`` between models while they are written, tensor by tensor.
+
+    Args:
+        keys: the models, (K).
+    """
+
+    def __init__(self, keys: Sequence[str]) -> None:
+        self._keys = keys
+        self._gram = np.zeros((len(keys), len(keys)))
+
+    def add(self, row: Mapping[str, Array]) -> None:
+        """Take one tensor of each model; a tensor that some model lacks does not count."""
+        if len(self._keys) < 2 or not all(key in row for key in self._keys):
+            return
+        base = row[self._keys[0]].astype(np.float64).reshape(-1)
+        # Relative to the first model: near a consensus the products would lose all digits otherwise.
+        shift = np.stack([row[key].reshape(-1) - base for key in self._keys])
+        self._gram += shift @ shift.T
+
+    def figures(self) -> dict[str, Json]:
+        """Return the largest and the mean distance; nothing for fewer than two models."""
+        if len(self._keys) < 2:
+            return {}
+        squares = np.diag(self._gram)
+        pairs = (squares[:, None] + squares[None, :] - 2.0 * self._gram)[np.triu_indices(len(squares), 1)]
+        distances = np.sqrt(np.maximum(pairs, 0.0))
+        return {"model_distance_max": float(distances.max()), "model_distance_mean": float(distances.mean())}
