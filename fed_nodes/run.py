@@ -12,6 +12,10 @@ from rclpy.node import Node
 from fed_core.errors import FedError
 
 
+class Finished(Exception):
+    """A callback raises this when the node's work is done."""
+
+
 def main(make_node: Callable[[], Node]) -> int:
     """Make a node, spin it until it is told to stop, and return the exit code (2: it could not start, 1: it failed)."""
     if "ROS_LOG_DIR" not in os.environ and "HOME" not in os.environ:
@@ -24,7 +28,7 @@ def main(make_node: Callable[[], Node]) -> int:
         executor = SingleThreadedExecutor()
         executor.add_node(node)
         executor.spin()
-    except (KeyboardInterrupt, ExternalShutdownException):
+    except (KeyboardInterrupt, ExternalShutdownException, Finished):
         pass
     except FedError as err:
         sys.stderr.write(f"error: {err}\n")

@@ -89,6 +89,8 @@ class ScoreNode(Node):
                 self._boundary.call_async(Trigger.Request()).add_done_callback(lambda _: self._send())
         elif 0 < self._next < self._config.descriptor_frames:
             self._send()
+        elif self._selection is not None and self._next == self._config.descriptor_frames:
+            self._send()
 
     def _send(self) -> None:
         if self._next >= len(self._sequence):
@@ -106,21 +108,12 @@ class ScoreNode(Node):
         if self._next == 0 or stamp_ns(msg.header.stamp) != self._first_ns or self._selection is not None:
             return
         self._selection = msg
-        self._continue()
-
-    def _continue(self) -> None:
-        """Send the first scored frame once the models are chosen and the first frames are out."""
-        if self._selection is not None and self._next == self._config.descriptor_frames:
-            self._send()
 
     def _on_depth(self, msg: Image) -> None:
         frame = self._frame
         if frame is None or stamp_ns(msg.header.stamp) != frame.stamp_ns:
             return
         if self._next <= self._config.descriptor_frames:
-            self._continue()
-            return
-        if self._selection is None:
             return
         predicted = depth_from_msg(msg)
         found = score_frame(predicted, frame.depth_m, cap_m=self._config.cap_m)
@@ -154,7 +147,7 @@ class ScoreNode(Node):
         np.savez_compressed(self._config.out.with_suffix(".npz"), **self._panels)
         write_text(self._config.out, json.dumps(result, indent=2))
         self._timer.cancel()
-        raise KeyboardInterrupt  # the work is done: end the spin the way Ctrl-C does
+        raise run.Finished
 
 
 def main() -> int:

@@ -1,0 +1,129 @@
+"""Which nodes a fleet file means: executables, namespaces and parameters, for launch files and the demo alike."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from fed_core.config import to_tree
+from fed_core.data.open import SourceConfig
+from fed_core.fleet import FleetConfig, RobotEntry, SequenceEntry
+
+
+@dataclass(frozen=True)
+class NodeSpec:
+    """One process.
+
+    Attributes:
+        executable: name of the executable, also of its module in ``fed_nodes``.
+        namespace: ROS namespace ("/spot1"; "" = root).
+        parameters: ROS parameters; trees are texts that hold JSON, which is YAML.
+        name: unique name of the process, for files and people.
+    """
+
+    executable: str
+    name: str
+    namespace: str = ""
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """Where a fleet file's processes keep things.
+
+    Attributes:
+        fleet: the fleet.
+        base: folder that relative paths of its sources start from.
+        folder: everything the processes write lies below it.
+        fleet_ns: namespace of the fleet's topics.
+        replayed: robots record from replays, none of whose frames may be lost.
+    """
+
+    fleet: FleetConfig
+    base: Path
+    folder: Path
+    fleet_ns: str = "/fleet"
+    replayed: bool = True
+
+    def aggregator(self) -> NodeSpec:
+        """Return the aggregator."""
+        fleet, run = self.fleet, self.fleet.run_config()
+        parameters = {
+            "run": fleet.run,
+            "runs_dir": str(self.folder / "aggregator"),
+            "fleet_ns": self.fleet_ns,
+            "strategy": run.strategy,
+            "strategy_options": _text(run.strategy_options),
+            "task": run.task,
+            "network": run.network,
+            "network_options": _text(run.network_options),
+            "train": _text(run.train),
+            "rounds": run.total_rounds,
+            "seed": run.seed,
+            **to_tree(fleet.aggregator),
+            "min_robots": max(fleet.aggregator.min_robots, len(fleet.robots)),
+        }
+        return NodeSpec("aggregator", "aggregator", parameters=parameters)
+
+    def robot(self, entry: RobotEntry) -> NodeSpec:
+        """Return one robot."""
+        parameters: dict[str, Any] = {
+            "robot_id": entry.id,
+            "task": self.fleet.task,
+            "network": self.fleet.network.name,
+            "network_options": _text(self.fleet.network.options),
+            "state_dir": str(self.folder / "robots" / entry.id),
+            "fleet_ns": self.fleet_ns,
+            "reliable_sensors": self.replayed and entry.source is not None,
+        }
+        if entry.frames:
+            parameters["record_frames"] = entry.frames
+        return NodeSpec("robot_client", entry.id, f"/{entry.id}", parameters)
+
+    def replay(self, entry: RobotEntry, rate_hz: float = 10.0) -> NodeSpec | None:
+        """Return what feeds a robot; None where live sensors do."""
+        if entry.source is None:
+            return None
+        parameters = {
+            "source": _text(entry.source),
+            "source_base": str(self.base),
+            "rate_hz": float(rate_hz),
+            "reliable": self.replayed,
+        }
+        return NodeSpec("replay", f"{entry.id}_replay", f"/{entry.id}", parameters)
+
+    def inference(self, namespace: str = "/live") -> NodeSpec:
+        """Return an inference node."""
+        parameters = {
+            "reader_id": namespace.strip("/").replace("/", "_") + "_inference",
+            "state_dir": str(self.folder / "inference" / self.fleet.run),
+            "fleet_ns": self.fleet_ns,
+            "descriptor_frames": self.fleet.inference.descriptor_frames,
+            "reliable_sensors": self.replayed,
+        }
+        return NodeSpec("inference", "inference", namespace, parameters)
+
+    def score(self, entry: SequenceEntry, out: Path, namespace: str = "/live") -> NodeSpec:
+        """Return the node that scores a held-out sequence."""
+        parameters = {
+            "source": _text(entry.source),
+            "source_base": str(self.base),
+            "name": entry.name,
+            "out": str(out),
+            "descriptor_frames": self.fleet.inference.descriptor_frames,
+            "cap_m": self.fleet.inference.cap_m,
+        }
+        return NodeSpec("score", f"score_{entry.name}", namespace, parameters)
+
+    def monitor(self, namespace: str = "/live") -> NodeSpec:
+        """Return the monitor."""
+        return NodeSpec("monitor", "monitor", namespace, {"fleet_ns": self.fleet_ns})
+
+
+def _text(tree: Any) -> str:
+    """Return a tree as text; options left at their defaults are left out of sources."""
+    if isinstance(tree, SourceConfig):
+        plain, default = to_tree(tree), to_tree(SourceConfig(data="default"))
+        return json.dumps({key: value for key, value in plain.items() if value != default.get(key)})
+    return json.dumps(to_tree(tree)) if tree else ""
