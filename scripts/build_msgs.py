@@ -101,6 +101,7 @@ def pack(install: Path, wheel: Path) -> None:
         with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as archive:
             for name, data in entries.items():
                 archive.writestr(name, data)
+    os.chmod(part.name, 0o644)
     os.replace(part.name, wheel)
 
 

@@ -89,19 +89,24 @@ check_index() {
 install_packages() {
   export _ROS_WHEELS_BOOTSTRAP_COMPLETE=1 # pip and the build tools need no ROS, so no second start of each interpreter
   check_index
-  echo "      downloads: ROS 2 75 MB, other packages 250 MB, PyTorch 190 MB (CPU build) or about 3 GB (the CUDA build that"
+  echo "      downloads: ROS 2 50 MB, other packages 145 MB, PyTorch 190 MB (CPU build) or about 3 GB (the CUDA build that"
   echo "      the public index serves; for the CPU build let PIP_INDEX_URL, PIP_EXTRA_INDEX_URL or PIP_FIND_LINKS name"
   echo "      PyTorch's CPU index). What pip has in its cache is not loaded again."
   step 2 "PyTorch"
-  pip_install -q setuptools wheel
+  pip_install -q --progress-bar off setuptools wheel
   # Not quiet: this is the large one, and its progress should be seen.
   pip_install "$(grep -h '^torch==' "$root/requirements/runtime.txt")"
   step 3 "ROS 2 and the other packages"
-  pip_install -q --no-build-isolation -r "$root/requirements/runtime.txt" -r "$root/requirements/ros.txt" -r "$root/requirements/dev.txt"
+  pip_install -q --progress-bar off --no-build-isolation -r "$root/requirements/runtime.txt" -r "$root/requirements/ros.txt" -r "$root/requirements/dev.txt"
   command -v cmake >/dev/null 2>&1 || [ -x "$venv/bin/cmake" ] || pip_install -q cmake
 }
 
-hash_of() { (cd "$root" && find "$@" -type f ! -name '*.pyc' | LC_ALL=C sort | xargs sha256sum | sha256sum | cut -c1-32); }
+hash_of() {
+  (cd "$root" && find "$@" -type f ! -name '*.pyc' 2>/dev/null | LC_ALL=C sort | xargs sha256sum | sha256sum | cut -c1-32)
+}
+
+# A new top-level package must be made known to the interpreter; a new module in one is found at once.
+top_packages() { (cd "$root" && ls -d fed_*/__init__.py models/*/__init__.py 2>/dev/null | tr '\n' ' '); }
 
 current() { [ -f "$stamps/$1" ] && [ "$(cat "$stamps/$1")" = "$2" ]; }
 
@@ -110,7 +115,7 @@ python=$(choose_python)
 version=$(version_of "$python")
 packages_key="$version $(hash_of requirements)"
 messages_key="$packages_key $(hash_of msgs scripts/build_msgs.py scripts/wheel_includes.cmake)"
-project_key="$packages_key $root $(hash_of setup.py setup.cfg package.xml pyproject.toml resource launch config)"
+project_key="$packages_key $root $(top_packages)$(hash_of setup.py setup.cfg package.xml pyproject.toml resource launch config)"
 environment_key="$packages_key $(hash_of scripts/write_env.py setup.py)"
 
 if [ "$(version_of "$venv/bin/python")" = "$version" ] && current packages "$packages_key" &&

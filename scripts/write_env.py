@@ -62,10 +62,11 @@ def patch_activate() -> None:
     text = script.read_text()
     if MARK in text:
         return
-    restore = [f"    if [ -n \"${{_FED_SAVED:-}}\" ] ; then  {MARK}"]
+    restore = [f'    if [ -n "${{_FED_SAVED:-}}" ] ; then  {MARK}']
     for name in SAVED:
-        restore.append(f'        if [ -n "${{_FED_OLD_{name}:-}}" ] ; then export {name}="$_FED_OLD_{name}" ; else unset {name} ; fi')
-        restore.append(f"        unset _FED_OLD_{name}")
+        old = f"_FED_OLD_{name}"
+        restore.append(f'        if [ -n "${{{old}:-}}" ] ; then export {name}="${old}" ; else unset {name} ; fi')
+        restore.append(f"        unset {old}")
     restore += ["        unset _FED_SAVED", "    fi"]
     text, count = re.subn(r"(?m)^(deactivate *\(\) *\{)$", "\\1\n" + "\n".join(restore).replace("\\", r"\\"), text)
     if count != 1:
@@ -99,7 +100,8 @@ if os.environ.get("_ROS_WHEELS_BOOTSTRAP_COMPLETE"):
     _paths = os.environ.get("LD_LIBRARY_PATH", "").split(os.pathsep)
     if os.path.join(sys.prefix, "lib") not in _paths:
         # The guard comes from a program of another environment: its libraries are not ours.
-        _paths = [p for p in _paths if p and not p.endswith(".libs") and not os.path.exists(os.path.join(p, "librcl.so"))]
+        _paths = [p for p in _paths if p and not p.endswith(".libs")]
+        _paths = [p for p in _paths if not os.path.exists(os.path.join(p, "librcl.so"))]
         os.environ["LD_LIBRARY_PATH"] = os.pathsep.join(_paths)
         del os.environ["_ROS_WHEELS_BOOTSTRAP_COMPLETE"]
 _prefixes = os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep)

@@ -1,0 +1,1 @@
+"""The command `fedperc`: one file per verb, no ROS in this process."""

@@ -1,0 +1,71 @@
+"""Fixtures and rules of all tests: where recordings are, no network, ROS tests one after the other."""
+
+import os
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+try:
+    import hypothesis
+except ImportError:  # a stock ROS container may lack it; the tests that need it fail by themselves
+    hypothesis = None  # type: ignore[assignment]
+
+ROOT = Path(__file__).resolve().parents[1]
+IN_CI = os.environ.get("CI", "").lower() == "true"
+#: Tests under these folders start processes that talk over DDS; two at once would fight for the cores.
+SERIAL_FOLDERS = ("tests/nodes", "tests/ros")
+
+# Fleets of other users and machines must neither see nor disturb the tests.
+os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
+
+if hypothesis is not None:
+    hypothesis.settings.register_profile("house", deadline=None)
+    hypothesis.settings.register_profile("ci", deadline=None, derandomize=True)
+    hypothesis.settings.load_profile("ci" if IN_CI else "house")
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """Folder with recordings: FED_PERCEPTION_DATA, else ../shared/data beside the repository."""
+    named = os.environ.get("FED_PERCEPTION_DATA")
+    folder = Path(named) if named else ROOT.parent / "shared" / "data"
+    if not folder.is_dir():
+        pytest.skip(f"no recordings at {folder}; set FED_PERCEPTION_DATA to the folder that holds them")
+    return folder
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep ROS tests in one worker and skip GPU tests where there is none."""
+    has_gpu: bool | None = None
+    for item in items:
+        place = item.path.relative_to(ROOT).as_posix() if item.path.is_relative_to(ROOT) else ""
+        if place.startswith(SERIAL_FOLDERS):
+            item.add_marker(pytest.mark.xdist_group("ros"))
+        if item.get_closest_marker("gpu"):
+            has_gpu = _has_gpu() if has_gpu is None else has_gpu
+            if not has_gpu:
+                item.add_marker(pytest.mark.skip(reason="no CUDA device"))
+
+
+def _has_gpu() -> bool:
+    import torch
+
+    return torch.cuda.is_available()
+
+
+@pytest.fixture(autouse=True)
+def _no_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Refuse connections that leave this machine."""
+    connect = socket.socket.connect
+
+    def guarded(self: socket.socket, address: Any) -> None:
+        if self.family in (socket.AF_INET, socket.AF_INET6):
+            host = str(address[0])
+            if not (host.startswith("127.") or host in ("::1", "localhost", "0.0.0.0", "")):
+                raise RuntimeError(f"a test wanted to reach {host}; tests use no network")
+        connect(self, address)
+
+    monkeypatch.setattr(socket.socket, "connect", guarded)
