@@ -13,7 +13,9 @@ from types import TracebackType
 from typing import Any
 
 from rosbags.rosbag1 import Reader as Reader1
+from rosbags.rosbag1 import ReaderError as ReaderError1
 from rosbags.rosbag2 import Reader as Reader2
+from rosbags.rosbag2 import ReaderError as ReaderError2
 from rosbags.typesys import Stores, get_typestore
 from rosbags.typesys.store import Typestore
 
@@ -109,9 +111,11 @@ class BagFile:
                 yield RawMessage(connection.topic, log_ns, data)
 
     def first(self, topic: str) -> Any:
-        """Return the first message of a topic, decoded; None where it has none."""
+        """Return the first message of a topic, decoded; a topic without messages raises :class:`DataError`."""
         raw = next(self.messages([topic]), None)
-        return None if raw is None else self.decode(raw)
+        if raw is None:
+            raise DataError(f"{self.path}: topic {topic} has no messages")
+        return self.decode(raw)
 
     def decode(self, raw: RawMessage) -> Any:
         """Return the message with its fields; its type must be a standard one."""
@@ -180,7 +184,7 @@ def find_bag(path: Path) -> Path:
             restore = "" if files[0].suffix == ".bag" else ", or restore it with: ros2 bag reindex"
             raise DataError(f"{path} has {len(files)} bag files ({names}) but no {METADATA}; name one of them{restore}")
         target = files[0]
-    _refuse_open_journal(target)
+    _refuse_half_databases(target)
     return target
 
 
@@ -212,8 +216,9 @@ def storage_files(folder: Path) -> list[Path]:
     return sorted(f for f in folder.iterdir() if f.suffix in SUFFIXES)
 
 
-def _refuse_open_journal(target: Path) -> None:
-    # The database is opened as immutable (it may lie on a read-only disk), so SQLite would not look into its journal.
+def _refuse_half_databases(target: Path) -> None:
+    # The database is opened as immutable (it may lie on a read-only disk), so SQLite would not look into its journal
+    # and would notice a missing end only when it comes to read there.
     databases = target.glob("*.db3") if target.is_dir() else [target] if target.suffix == ".db3" else []
     for database in databases:
         journal = database.with_name(f"{database.name}-wal")
@@ -222,6 +227,25 @@ def _refuse_open_journal(target: Path) -> None:
                 f"{journal} holds messages that are not in the bag yet; is it still being recorded? "
                 f"Else run on a copy: sqlite3 {database.name} 'PRAGMA wal_checkpoint(TRUNCATE)'"
             )
+        size, stated = database.stat().st_size, _stated_size(database)
+        if size < stated:
+            raise DataError(
+                f"{target} cannot be read as a bag: {database.name} has {size} of {stated} bytes; "
+                f"if the recording was cut off, try: {_REPAIR['.db3']}"
+            )
+
+
+def _stated_size(database: Path) -> int:
+    """Return the size that the header of an SQLite file states, 0 where it states none."""
+    with database.open("rb") as file:
+        header = file.read(100)
+    if len(header) < 100 or not header.startswith(b"SQLite format 3"):
+        return 0
+    page_size, change, pages, valid_for = (
+        int.from_bytes(header[start:stop], "big") for start, stop in ((16, 18), (24, 28), (28, 32), (92, 96))
+    )
+    # The count of pages is only valid where the last writer kept it.
+    return (65536 if page_size == 1 else page_size) * pages if change == valid_for else 0
 
 
 @contextmanager
@@ -233,7 +257,9 @@ def _reading(path: Path, target: Path) -> Iterator[None]:
     except PermissionError as err:
         raise DataError(f"{path} may not be read: {err.strerror}") from err
     except Exception as err:  # the parsers of the library raise anything on broken bytes, AssertionError included
-        text = " ".join(str(err).split()) or type(err).__name__
+        text = " ".join(str(err).split())
+        if not isinstance(err, ReaderError1 | ReaderError2 | OSError):
+            text = f"{type(err).__name__} {text}".strip()
         if "Profile is not ros2" in text:
             raise DataError(f"{path} is an MCAP file without ROS 2 messages (its profile is not ros2)") from err
         repair = _REPAIR.get(target.suffix, "ros2 bag reindex")

@@ -210,8 +210,6 @@ def _camera(
     if options.intrinsics:
         return pinhole(options.intrinsics), None
     info = bag.first(topics.info)
-    if info is None:
-        raise DataError(f"{bag.path}: topic {topics.info} has no messages; state intrinsics: fx fy cx cy")
     matrix = checked(info.k if hasattr(info, "k") else info.K, f"{bag.path}, {topics.info}")
     size = (int(info.width), int(info.height))
     return matrix, size if all(size) else None
