@@ -142,9 +142,11 @@ class Mixer:
     def _derived(
         self, spec: TensorSpec, sources: Mapping[str, Tensors], shares: Mapping[str, Mapping[str, float]]
     ) -> dict[str, Array]:
-        table = np.array([[row.get(key, 0.0) for key in sources] for row in shares.values()], np.float64)
-        table = table.reshape(len(shares), len(sources))
-        return dict(zip(shares, self._tensor(spec, sources, table), strict=True)) if shares else {}
+        single = {key: next(iter(row)) for key, row in shares.items() if len(row) == 1}
+        several = [row for key, row in shares.items() if key not in single]
+        table = np.array([[row.get(key, 0.0) for key in sources] for row in several], np.float64)
+        mixed = iter(self._tensor(spec, sources, table) if several else [])
+        return {key: sources[single[key]][spec.name] if key in single else next(mixed) for key in shares}
 
     def _tensor(self, spec: TensorSpec, sources: Mapping[str, Tensors], weights: Floats) -> list[Array]:
         arrays = {label: tensors[spec.name] for label, tensors in sources.items()}

@@ -67,7 +67,9 @@ def train(robot_id: str, weights: Weights, num_round: int) -> Weights:
 
 def through_disk(memory: Memory) -> Memory:
     """Return the memory after JSON and safetensors."""
-    tensors = safetensors.numpy.load(safetensors.numpy.save({k: np.ascontiguousarray(v) for k, v in memory.tensors.items()}))
+    tensors = safetensors.numpy.load(
+        safetensors.numpy.save({k: np.ascontiguousarray(v) for k, v in memory.tensors.items()})
+    )
     return Memory(tensors, json.loads(json.dumps(memory.values, allow_nan=False)))
 
 

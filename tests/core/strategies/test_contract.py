@@ -25,7 +25,11 @@ POSITIONS = {"ana": 0.0, "bob": 1.0, "cho": 2.0, "dag": 5.0, "eva": 6.0}
 SAMPLES = {"ana": 3, "bob": 5, "cho": 7, "dag": 11, "eva": 13}
 #: Options that make a strategy's clusters overlap, so that the tests see all of its paths.
 OPTIONS: dict[str, list[dict[str, object]]] = {
-    "fedepth": [{"tau": 9.0}, {"tau": 9.0, "averaging": "server", "bn": "moments"}, {"tau": 0.1, "newcomer": "singleton"}]
+    "fedepth": [
+        {"tau": 9.0},
+        {"tau": 9.0, "averaging": "server", "bn": "moments"},
+        {"tau": 0.1, "newcomer": "singleton"},
+    ]
 }
 CASES = [(name, options) for name in strategies.names() for options in OPTIONS.get(name, [{}])]
 every_strategy = pytest.mark.parametrize(("name", "options"), CASES, ids=lambda v: str(v))
