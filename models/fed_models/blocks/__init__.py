@@ -1,0 +1,1 @@
+"""Parts that several networks are built of."""
