@@ -9,7 +9,7 @@ BIN := $(abspath $(VENV))/bin
 export OMP_NUM_THREADS ?= 1
 
 SOURCES := fed_core models/fed_models fed_nodes fed_cli
-ALL_PYTHON := $(SOURCES) tests benchmarks examples launch scripts setup.py
+WORDS := $(SOURCES) $(wildcard tests benchmarks examples launch scripts config msgs docs *.md) Makefile setup.py .github
 
 .PHONY: help setup demo test test-fast lint format ws clean
 
@@ -32,16 +32,16 @@ test-fast: setup
 	@$(PYTEST) -m "not slow and not gpu" $(PYTEST_ARGS) tests
 
 lint: setup
-	@echo "ruff" && $(BIN)/ruff check $(ALL_PYTHON) && $(BIN)/ruff format --check $(ALL_PYTHON)
+	@echo "ruff" && $(BIN)/ruff check . && $(BIN)/ruff format --check .
 	@echo "mypy" && $(BIN)/mypy $(SOURCES)
 	@echo "import-linter" && PYTHONPATH=models $(BIN)/lint-imports --no-logo
 	@echo "house rules" && $(BIN)/python -m pytest -q -m "not slow" tests/test_house.py
-	@echo "workflow and words" && $(BIN)/yamllint -s .github .pre-commit-config.yaml config \
+	@echo "workflow and words" && $(BIN)/yamllint -s .github .pre-commit-config.yaml $(wildcard config) \
 	  && $(BIN)/check-jsonschema -q --builtin-schema vendor.github-workflows .github/workflows/*.yml \
-	  && $(BIN)/codespell $(ALL_PYTHON) msgs docs *.md Makefile .github
+	  && $(BIN)/codespell $(WORDS)
 
 format: setup
-	@$(BIN)/ruff format $(ALL_PYTHON) && $(BIN)/ruff check --fix $(ALL_PYTHON)
+	@$(BIN)/ruff check --fix . && $(BIN)/ruff format .
 
 # The ordinary ROS way on top of the same environment: build both packages with colcon and run their tests.
 ws: setup

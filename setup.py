@@ -8,9 +8,15 @@ PACKAGE = "fed_perception"
 ROOT = Path(__file__).parent
 
 
-def files(folder: str, pattern: str) -> list[str]:
-    """Return the files of a folder as paths relative to this file."""
-    return sorted(str(path.relative_to(ROOT)) for path in (ROOT / folder).glob(pattern) if path.is_file())
+def share(folder: str) -> list[tuple[str, list[str]]]:
+    """Return the data_files entries that install a folder and its sub-folders into share/fed_perception."""
+    files = (
+        path.relative_to(ROOT) for path in sorted((ROOT / folder).rglob("*")) if path.suffix in (".py", ".yaml", ".xml")
+    )
+    entries: dict[str, list[str]] = {}
+    for path in files:
+        entries.setdefault(f"share/{PACKAGE}/{path.parent}", []).append(str(path))
+    return list(entries.items())
 
 
 setup(
@@ -27,8 +33,8 @@ setup(
     data_files=[
         ("share/ament_index/resource_index/packages", [f"resource/{PACKAGE}"]),
         (f"share/{PACKAGE}", ["package.xml"]),
-        (f"share/{PACKAGE}/launch", files("launch", "*.py")),
-        (f"share/{PACKAGE}/config", files("config", "*.*")),
+        *share("launch"),
+        *share("config"),
     ],
     # ROS itself and OpenCV come from apt or from requirements/ros.txt; the versions we test with are in requirements/.
     install_requires=[

@@ -35,7 +35,9 @@ def _show(checks: list[Any]) -> None:
 
     from fed_cli.health import COLOURS
 
-    table = Table("check", "state", "found", "what to do")
+    table = Table()
+    for title in ("check", "state", "found", "what to do"):
+        table.add_column(title, overflow="fold")
     for check in checks:
         table.add_row(check.name, Text(check.state, style=COLOURS[check.state]), Text(check.found), Text(check.advice))
     Console(file=sys.stdout).print(table)

@@ -116,7 +116,7 @@ version=$(version_of "$python")
 packages_key="$version $(hash_of requirements)"
 messages_key="$packages_key $(hash_of msgs scripts/build_msgs.py scripts/wheel_includes.cmake)"
 project_key="$packages_key $root $(top_packages)$(hash_of setup.py setup.cfg package.xml pyproject.toml resource launch config)"
-environment_key="$packages_key $(hash_of scripts/write_env.py setup.py)"
+environment_key="$packages_key $(hash_of scripts/write_env.py scripts/wheel_includes.cmake setup.py)"
 
 if [ "$(version_of "$venv/bin/python")" = "$version" ] && current packages "$packages_key" &&
   current messages "$messages_key" && current project "$project_key" && current environment "$environment_key"; then

@@ -77,17 +77,22 @@ def patch_activate() -> None:
 
 
 def patch_activate_fish() -> None:
-    """Make `activate.fish` set the same variables."""
+    """Make `activate.fish` set the same variables and its `deactivate` undo it."""
     script = PREFIX / "bin/activate.fish"
     if not script.exists() or MARK in script.read_text():
         return
-    lines = ["", MARK]
+    lines = ["", MARK, *(f"set -g _FED_OLD_{name} ${name}" for name in SAVED)]
     for name, folders in search_paths().items():
         lines.append(f'if not contains -- "{folders[0]}" (string split : -- "${name}")')
         lines.append(f'    set -gx {name} (string join : -- {" ".join(folders)} (string split -n : -- "${name}"))')
         lines.append("end")
     lines += [f"set -gx {name} {value}" for name, value in PLAIN.items()]
     lines.append(f"set -q COLCON_DEFAULTS_FILE; or set -gx COLCON_DEFAULTS_FILE {PREFIX / 'colcon_defaults.yaml'}")
+    lines += ["functions -e _fed_deactivate", "functions -c deactivate _fed_deactivate", "function deactivate"]
+    for name in SAVED:
+        old = f"_FED_OLD_{name}"
+        lines.append(f'    if test -n "${old}"; set -gx {name} ${old}; else; set -e {name}; end; set -e {old}')
+    lines += ["    _fed_deactivate $argv", "end"]
     script.write_text(script.read_text() + "\n".join(lines) + "\n")
 
 

@@ -121,6 +121,12 @@ def test_programs_named_in_setup_exist() -> None:
         assert "def main(" in path.read_text(), f"{module}:main is an entry point in setup.py"
 
 
+def test_every_package_folder_is_a_package() -> None:
+    # setup.py finds packages by __init__.py; a folder without one would be missing from the wheel and from colcon.
+    bare = {p.parent for p in python_files(PACKAGES) if not (p.parent / "__init__.py").is_file()}
+    assert not bare, f"folders without __init__.py: {sorted(str(p.relative_to(ROOT)) for p in bare)}"
+
+
 def test_workspace_links_lead_to_both_packages() -> None:
     assert (ROOT / "ros2_ws/src/fed_perception/package.xml").samefile(ROOT / "package.xml")
     assert (ROOT / "ros2_ws/src/fed_msgs/package.xml").samefile(ROOT / "msgs/package.xml")
