@@ -115,7 +115,7 @@ def main() -> None:
     if "--cached" in sys.argv[1:]:
         raise SystemExit(0 if wheel.is_file() else 1)
     if not wheel.is_file():
-        print("      building it, about half a minute (only once for these messages)")
+        print("      building it, about a minute (only once for these messages)")
         work = Path(tempfile.mkdtemp(prefix="fed_msgs-"))
         try:
             pack(build(work), wheel)
