@@ -1,0 +1,1 @@
+"""Runs a fleet file as real processes on this machine: supervision, live view, scores, report."""

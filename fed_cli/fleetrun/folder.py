@@ -1,0 +1,66 @@
+"""The folder of a demo run: new, resumed, or moved aside."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from fed_core.errors import ConfigError, StoreError
+from fed_core.wire.files import write_text
+
+SUMMARY = "summary.json"
+CONFIG = "demo.json"
+
+
+def prepare(folder: Path, config: Any, *, resume: bool) -> bool:
+    """Make ``folder`` ready; returns whether an interrupted run goes on in it.
+
+    A run that is not resumed is moved to ``<folder>.N``, so that nothing is ever overwritten.
+
+    Args:
+        folder: the run's folder.
+        config: JSON tree that a resumed run must share.
+        resume: go on where the last run stopped.
+    """
+    going_on = False
+    if folder.exists() and any(folder.iterdir()):
+        if resume and not (folder / SUMMARY).exists():
+            _compare(folder, config)
+            going_on = True
+        else:
+            _move_aside(folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as err:
+        raise StoreError(f"cannot make {folder}: {err.strerror}") from err
+    write_text(folder / CONFIG, json.dumps(config, indent=2))
+    return going_on
+
+
+def _compare(folder: Path, config: Any) -> None:
+    try:
+        saved = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as err:
+        raise ConfigError(f"{folder} holds no demo run that could be resumed; start without RESUME") from err
+    if saved != json.loads(json.dumps(config)):
+        raise ConfigError(f"{folder} was started with another fleet, seed or data; start without RESUME, or with those")
+
+
+def _move_aside(folder: Path) -> None:
+    number = 1
+    while (target := folder.with_name(f"{folder.name}.{number}")).exists():
+        number += 1
+    folder.rename(target)
+
+
+def shared_file(relative: str) -> Path:
+    """Return a file of ``config/``: of the checkout, or of the installed share folder."""
+    import fed_core
+
+    checkout = Path(fed_core.__file__).resolve().parent.parent / relative
+    if checkout.exists():
+        return checkout
+    installed = Path(sys.prefix) / "share" / "fed_perception" / relative
+    if installed.exists():
+        return installed
+    raise ConfigError(f"{relative} is neither in {checkout.parent} nor in {installed.parent}; install the package again")

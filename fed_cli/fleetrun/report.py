@@ -1,0 +1,117 @@
+"""What a demo ends with: the table, the membership matrix, the picture grid, and ``summary.json``."""
+
+import importlib.metadata
+import json
+import platform
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from fed_cli.fleetrun.folder import SUMMARY
+from fed_cli.fleetrun.stages import read_scores
+from fed_core.fleet import FleetConfig
+from fed_core.wire.files import write_text
+
+_PACKAGES = ("fed_perception", "torch", "numpy", "rclpy", "rosbags", "safetensors")
+_FIGURES = {"abs_rel": "abs_rel", "delta1": "delta1"}
+
+
+def summarise(folder: Path, fleet: FleetConfig, seconds: float) -> dict[str, Any]:
+    """Return the summary of a finished demo and write it to ``summary.json``."""
+    scores = read_scores(folder, fleet)
+    own = fleet.strategy.name
+    run = scores[own]["run"]
+    clusters: list[list[str]] = [[] for _ in run["models"]]
+    for robot, ids in sorted(run["members"].items()):
+        for index in ids:
+            clusters[index].append(robot)
+    if len(clusters) == 1 and not clusters[0]:
+        clusters = [[robot.id for robot in fleet.robots]]
+    sequences = []
+    for entry in fleet.test:
+        selection = scores[own][entry.name]["selection"]
+        row: dict[str, Any] = {
+            "name": entry.name,
+            "clusters": selection["clusters"],
+            "distances": selection["distances"],
+            "threshold": selection["threshold"],
+            "fallback": selection["fallback"],
+            "frames": scores[own][entry.name]["frames"],
+        }
+        for figure in _FIGURES:
+            row[figure] = {name: scores[name][entry.name]["metrics"][figure] for name in scores}
+        sequences.append(row)
+    summary = {
+        "robots": [robot.id for robot in fleet.robots],
+        "rounds": fleet.rounds,
+        "strategy": own,
+        "clusters": clusters,
+        "sequences": sequences,
+        "bytes": sum(scores[name]["run"]["bytes"] for name in scores),
+        "seconds": round(seconds, 1),
+        "seed": fleet.seed,
+        "versions": {"python": platform.python_version(), **_versions()},
+    }
+    write_text(folder / SUMMARY, json.dumps(summary, indent=2))
+    return summary
+
+
+def show(console: Console, summary: dict[str, Any]) -> None:
+    """Print the membership matrix and the table of unseen sequences."""
+    members = Table(title="who learns with whom", title_justify="left")
+    members.add_column("robot")
+    for index in range(len(summary["clusters"])):
+        members.add_column(f"cluster {index}", justify="center")
+    for robot in summary["robots"]:
+        members.add_row(robot, *("x" if robot in cluster else "" for cluster in summary["clusters"]))
+    console.print(members)
+    console.print(_sequence_table(summary))
+    mean = {name: np.mean([s["abs_rel"][name] for s in summary["sequences"]]) for name in _methods(summary)}
+    console.print("mean AbsRel  " + "   ".join(f"{name} {value:.3f}" for name, value in mean.items()), highlight=False)
+
+
+def _methods(summary: dict[str, Any]) -> list[str]:
+    order = ["initial", "fedavg", summary["strategy"]]
+    return [name for name in dict.fromkeys(order) if name in summary["sequences"][0]["abs_rel"]]
+
+
+def _sequence_table(summary: dict[str, Any]) -> Table:
+    methods = _methods(summary)
+    table = Table(title="unseen sequences: models chosen, depth served live", title_justify="left")
+    table.add_column("sequence")
+    table.add_column("clusters (distance)")
+    for name in methods:
+        table.add_column(f"AbsRel\n{name}", justify="right")
+    for name in methods:
+        table.add_column(f"delta1\n{name}", justify="right")
+    for row in summary["sequences"]:
+        chosen = [
+            f"[bold]{index}[/] ({distance:.2f})" if index in row["clusters"] else f"[dim]{index} ({distance:.2f})[/]"
+            for index, distance in enumerate(row["distances"])
+        ]
+        note = "  nearest" if row["fallback"] else ""
+        best = min(row["abs_rel"].values())
+        table.add_row(
+            row["name"],
+            "  ".join(chosen) + note,
+            *(_marked(row["abs_rel"][name], row["abs_rel"][name] == best) for name in methods),
+            *(f"{row['delta1'][name]:.3f}" for name in methods),
+        )
+    return table
+
+
+def _marked(value: float, best: bool) -> str:
+    return f"[bold green]{value:.3f}[/]" if best else f"{value:.3f}"
+
+
+def _versions() -> dict[str, str]:
+    found = {}
+    for package in _PACKAGES:
+        try:
+            found[package] = importlib.metadata.version(package)
+        except importlib.metadata.PackageNotFoundError:
+            found[package] = "?"
+    return found
