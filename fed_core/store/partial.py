@@ -75,6 +75,9 @@ class Partial:
             return False
         files.write_all(self._descriptor, data, self._path, offset)
         self._note(index, found)
+        if index == self._hashed:
+            self._hash.update(data)
+            self._hashed += 1
         self._hash_ahead(4)
         return True
 

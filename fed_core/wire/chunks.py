@@ -151,7 +151,7 @@ class Pull:
         if self.done or self.failed:
             return self._drop_all()
         forget = () if behind else self._expire(now_s)
-        if self._config.give_up_s and now_s - self._progress_s >= self._config.give_up_s:
+        if self._config.give_up_s and now_s >= self._progress_s + self._config.give_up_s:
             self._fail(f"no chunk came for {self._config.give_up_s:g} s; is the sender alive?")
             return Step(forget=forget + self._drop_all().forget)
         send: list[Request] = []
@@ -210,7 +210,7 @@ class Pull:
         return offset, min(self._config.chunk_bytes, self.ref.size_bytes - offset)
 
     def _expire(self, now_s: float) -> tuple[int, ...]:
-        late = [token for token, w in self._waiting.items() if now_s - w.sent_s >= self._timeout_s]
+        late = [token for token, w in self._waiting.items() if now_s >= w.sent_s + self._timeout_s]
         if late:
             oldest_s = min(self._waiting[token].sent_s for token in late)
             self._slow_down(silent=self._progress_s <= oldest_s)
