@@ -23,7 +23,7 @@ demo: setup
 	@$(BIN)/fedperc demo $(if $(DATA),--data "$(DATA)") $(if $(SEED),--seed "$(SEED)") $(if $(RESUME),--resume)
 
 # One worker takes the multi-process ROS tests one after the other (tests/conftest.py), so they do not fight for cores.
-PYTEST = $(BIN)/python -m pytest $(if $(filter-out 0,$(PYTEST_WORKERS)),-n $(PYTEST_WORKERS) --dist loadgroup)
+PYTEST = $(BIN)/python -m pytest $(if $(filter-out 0,$(PYTEST_WORKERS)),-n $(PYTEST_WORKERS))
 
 test: lint
 	@$(PYTEST) --durations=10 $(PYTEST_ARGS) tests

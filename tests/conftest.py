@@ -36,18 +36,24 @@ def shared_data() -> Path:
     return folder
 
 
-@pytest.hookimpl(tryfirst=True)
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Hand out whole files, and all ROS tests to one worker (`pytest -n 2`)."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class OneWorkerForRos(LoadScopeScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            return "ros" if nodeid.startswith(SERIAL_FOLDERS) else nodeid.split("::")[0]
+
+    return OneWorkerForRos(config, log)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep ROS tests in one worker and skip GPU tests where there is none."""
-    has_gpu: bool | None = None
-    for item in items:
-        place = item.path.relative_to(ROOT).as_posix() if item.path.is_relative_to(ROOT) else ""
-        if place.startswith(SERIAL_FOLDERS):
-            item.add_marker(pytest.mark.xdist_group("ros"))
-        if item.get_closest_marker("gpu"):
-            has_gpu = _has_gpu() if has_gpu is None else has_gpu
-            if not has_gpu:
-                item.add_marker(pytest.mark.skip(reason="no CUDA device"))
+    """Skip GPU tests where there is no GPU."""
+    marked = [item for item in items if item.get_closest_marker("gpu")]
+    if marked and not _has_gpu():
+        for item in marked:
+            item.add_marker(pytest.mark.skip(reason="no CUDA device"))
 
 
 def _has_gpu() -> bool:
