@@ -78,14 +78,14 @@ def initial_model(run: RunConfig, store: BlobStore) -> JobRequest:
     return JobRequest("initial model", "init", arguments, finish)
 
 
-def count_samples(samples: Samples, network: str, network_options: Mapping[str, Any]) -> JobRequest:
+def count_samples(samples: Samples, task: str, network: str, network_options: Mapping[str, Any]) -> JobRequest:
     """Return the job that opens the samples and builds the network once; answered with ``SamplesReady``."""
 
     def finish(result: dict[str, Any]) -> ev.Event:
         signature = ModelSignature.from_json(result["signature"])
         return ev.SamplesReady(int(result["num_samples"]), signature.digest)
 
-    arguments = {"network": network, "network_options": to_tree(network_options), **samples.to_json()}
+    arguments = {"task": task, "network": network, "network_options": to_tree(network_options), **samples.to_json()}
     return JobRequest("samples", "count", arguments, finish)
 
 
@@ -144,7 +144,7 @@ def train(plan: FleetPlan, store: BlobStore, samples: Samples, robot: Installati
         "task": config.task,
         "network": config.network,
         "network_options": to_tree(config.network_options),
-        "load": [paths[key] for key in entry.load],
+        "load": {key: paths[key] for key in entry.load},
         "extras": {key: paths[key] for key in entry.extras},
         "values": to_tree(entry.values),
         "own": _existing(last / "own.safetensors"),
@@ -155,7 +155,6 @@ def train(plan: FleetPlan, store: BlobStore, samples: Samples, robot: Installati
         **samples.to_json(),
     }
     return JobRequest(f"round {plan.round}", "train", arguments, finish)
-
 
 
 def _existing(path: Path) -> str:

@@ -176,8 +176,9 @@ class Simulation:
         return requests.Samples(source, self._base)
 
     def _count(self, who: str, effect: ev.CountSamples) -> None:
-        network = self._fleet.network
-        self._post(who, self._work(requests.count_samples(self._samples(who), network.name, network.options)))
+        network, task = self._fleet.network, self._fleet.task
+        request = requests.count_samples(self._samples(who), task, network.name, network.options)
+        self._post(who, self._work(request))
 
     def _describe(self, who: str, effect: ev.Describe) -> None:
         self._post(who, self._work(requests.describe(self._samples(who), effect.kind, who)))

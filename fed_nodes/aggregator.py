@@ -167,9 +167,7 @@ class AggregatorNode(Node):
         self._last_status = effect.status
         channel = self._channel
         self._statuses.publish(
-            convert.fleet_to_msg(
-                effect.status, sent_bytes=channel.sent_bytes, received_bytes=channel.received_bytes
-            )
+            convert.fleet_to_msg(effect.status, sent_bytes=channel.sent_bytes, received_bytes=channel.received_bytes)
         )
 
     def _health(self) -> tuple[str, str, dict[str, str]]:

@@ -28,7 +28,7 @@ from fed_core.wire.chunks import Answer, Pull, PullConfig, Request
 from fed_core.wire.files import store_error
 from fed_nodes import qos
 
-_PROGRESS_EVERY_S = 0.25
+PROGRESS_EVERY_S = 0.25
 _LOOK_FOR_SERVICE_EVERY_S = 0.25  # rclpy tells nobody when a service appears
 
 
@@ -236,7 +236,7 @@ class BlobClient:
             else:
                 job.pull.on_damaged(request.index)
         now_s = time.monotonic()
-        if job.on_progress and now_s - job.told_s >= _PROGRESS_EVERY_S:
+        if job.on_progress and now_s - job.told_s >= PROGRESS_EVERY_S:
             job.told_s = now_s
             for callback in job.on_progress:
                 self._tell(callback, job.ref, job.pull.stored_bytes)

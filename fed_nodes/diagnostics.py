@@ -23,9 +23,7 @@ class Diagnostics:
         health: returns level ("ok", "warn", "error"), a line for people, and further values.
     """
 
-    def __init__(
-        self, node: Node, hardware_id: str, health: Callable[[], tuple[str, str, Mapping[str, str]]]
-    ) -> None:
+    def __init__(self, node: Node, hardware_id: str, health: Callable[[], tuple[str, str, Mapping[str, str]]]) -> None:
         self._node, self._hardware_id, self._health = node, hardware_id, health
         self._publisher = node.create_publisher(DiagnosticArray, "/diagnostics", qos.DIAGNOSTICS)
         node.create_timer(1.0, self._publish)

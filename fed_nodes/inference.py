@@ -120,7 +120,7 @@ class InferenceNode(LifecycleNode):
         self._depths = self.create_lifecycle_publisher(Image, "depth/image", qos.OUTPUTS)
         self._infos = self.create_lifecycle_publisher(CameraInfo, "depth/camera_info", qos.OUTPUTS)
         self._selections = self.create_lifecycle_publisher(Selection, "selection", qos.LATCHED)
-        self._registrar = self.create_client(RegisterRobot, f"{fleet}/register")
+        self._registrar: Any = self.create_client(RegisterRobot, f"{fleet}/register")
         plans = guarded(self, convert.plan_from_msg, self._on_plan)
         self._opened: list[Callable[[], Any]] = []
         for kind, topic, callback, profile in (

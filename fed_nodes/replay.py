@@ -25,9 +25,7 @@ from fed_nodes.frames import COLOUR, DEPTH, INFO
 class ReplayConfig:
     """What is replayed and how (``config/replay.yaml``)."""
 
-    source: Mapping[str, Any] = field(
-        default_factory=dict, metadata={"help": "recording, as in a fleet file, as YAML"}
-    )
+    source: Mapping[str, Any] = field(default_factory=dict, metadata={"help": "recording, as in a fleet file, as YAML"})
     source_base: Path = option(Path(), help="folder that relative paths of source start from")
     rate_hz: float = option(10.0, help="frames per second", unit="Hz", low=0.1, high=1000.0)
     reliable: bool = option(False, help="deliver every frame, and wait for a reader before the first one")

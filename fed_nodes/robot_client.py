@@ -88,7 +88,7 @@ class RobotClientNode(Node):
             ev.CountSamples: self._count,
             ev.Register: self._register,
             ev.Describe: self._describe,
-            ev.PublishDescriptor: lambda e: self._descriptors.publish(convert.descriptor_to_msg(e.message)),
+            ev.PublishDescriptor: lambda e: self._descriptor_pub.publish(convert.descriptor_to_msg(e.message)),
             ev.FetchBlob: self._fetch,
             ev.StartTraining: self._train,
             ev.StopTraining: lambda e: self._jobs.stop(),
@@ -99,14 +99,12 @@ class RobotClientNode(Node):
 
     def _open_topics(self) -> None:
         fleet, feed = self._settings.fleet_ns.rstrip("/"), self._host.feed
-        self._descriptors = self.create_publisher(SequenceDescriptor, f"{fleet}/descriptors", qos.LATCHED)
-        self._reports = self.create_publisher(UpdateReport, f"{fleet}/updates", qos.LATCHED)
-        self._masks = self.create_publisher(LayerMask, f"{fleet}/masks", qos.LATCHED)
-        self._statuses = self.create_publisher(RobotStatus, f"{fleet}/robot_status", qos.STATUS)
-        self._registrar = self.create_client(RegisterRobot, f"{fleet}/register")
-        self.create_subscription(
-            RoundPlan, f"{fleet}/round", guarded(self, convert.plan_from_msg, feed), qos.LATCHED
-        )
+        self._descriptor_pub = self.create_publisher(SequenceDescriptor, f"{fleet}/descriptors", qos.LATCHED)
+        self._report_pub = self.create_publisher(UpdateReport, f"{fleet}/updates", qos.LATCHED)
+        self._mask_pub = self.create_publisher(LayerMask, f"{fleet}/masks", qos.LATCHED)
+        self._status_pub = self.create_publisher(RobotStatus, f"{fleet}/robot_status", qos.STATUS)
+        self._registrar: Any = self.create_client(RegisterRobot, f"{fleet}/register")
+        self.create_subscription(RoundPlan, f"{fleet}/round", guarded(self, convert.plan_from_msg, feed), qos.LATCHED)
         self.create_subscription(
             FleetStatus, f"{fleet}/status", guarded(self, convert.fleet_from_msg, feed), qos.LATCHED
         )
@@ -123,8 +121,9 @@ class RobotClientNode(Node):
     def _count(self, effect: ev.CountSamples) -> None:
         samples = self._samples()
         if samples is not None:
+            settings = self._settings
             self._jobs.start(
-                requests.count_samples(samples, self._settings.network, self._settings.network_options)
+                requests.count_samples(samples, self._config.task, settings.network, settings.network_options)
             )
 
     def _describe(self, effect: ev.Describe) -> None:
@@ -152,9 +151,7 @@ class RobotClientNode(Node):
             return
         if response.code == 0:
             self._read_service = response.read_service
-        reply = roles.RegistrationReply(
-            Refusal(response.code), response.text, response.run_id, response.descriptor
-        )
+        reply = roles.RegistrationReply(Refusal(response.code), response.text, response.run_id, response.descriptor)
         self._host.post(reply)
 
     def _fetch(self, effect: ev.FetchBlob) -> None:
@@ -180,8 +177,8 @@ class RobotClientNode(Node):
     def _publish_report(self, effect: ev.PublishReport) -> None:
         msg = convert.report_to_msg(effect.report)
         if msg.mask.num_units:
-            self._masks.publish(msg.mask)
-        self._reports.publish(msg)
+            self._mask_pub.publish(msg.mask)
+        self._report_pub.publish(msg)
 
     # ---- state on disk -------------------------------------------------------------------------------------------
 
@@ -208,7 +205,7 @@ class RobotClientNode(Node):
         )
         if self._recorder is not None and effect.status.phase is roles.RobotPhase.STARTING:
             msg.progress, msg.num_samples, msg.text = self._recorder.progress()
-        self._statuses.publish(msg)
+        self._status_pub.publish(msg)
 
     def _health(self) -> tuple[str, str, dict[str, str]]:
         status = self._status

@@ -74,7 +74,7 @@ class ScoreNode(Node):
         self._started = False
         self.create_subscription(Image, "depth/image", self._on_depth, qos.OUTPUTS)
         self.create_subscription(Selection, "selection", self._on_selection, qos.LATCHED)
-        self._boundary = self.create_client(Trigger, "new_sequence")
+        self._boundary: Any = self.create_client(Trigger, "new_sequence")
         self._timer = self.create_timer(0.02, self._step)
 
     def _step(self) -> None:

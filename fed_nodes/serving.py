@@ -11,11 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fed_core.bookkeeping import make_strategy
 from fed_core.errors import FedError
 from fed_core.roles.messages import RunConfig
 from fed_core.types import Array, Descriptor
-from fed_core.wire.codec import open_tensors
 
 
 @dataclass(frozen=True)
@@ -35,10 +33,9 @@ class ServingThread:
         on_error: receives the text of an error, in this thread.
     """
 
-    def __init__(
-        self, threads: int, on_result: Callable[[Any, Array], None], on_error: Callable[[str], None]
-    ) -> None:
+    def __init__(self, threads: int, on_result: Callable[[Any, Array], None], on_error: Callable[[str], None]) -> None:
         import torch
+
         from fed_models.features import default_encoder
 
         torch.set_num_threads(threads)
@@ -108,9 +105,9 @@ class ServingThread:
                 self._on_error(str(err))
 
     def _load(self, model: LiveModel) -> None:
-        from fed_core.tasks.base import tasks
         from fed_core.training.weights import average_files
 
+        from fed_core.tasks.base import tasks
         from fed_models import build, load_arrays
 
         run = model.run
@@ -119,4 +116,3 @@ class ServingThread:
         network.eval()
         self._task = tasks.get(run.task)()
         self._network = network
-

@@ -63,4 +63,6 @@ def shared_file(relative: str) -> Path:
     installed = Path(sys.prefix) / "share" / "fed_perception" / relative
     if installed.exists():
         return installed
-    raise ConfigError(f"{relative} is neither in {checkout.parent} nor in {installed.parent}; install the package again")
+    raise ConfigError(
+        f"{relative} is neither in {checkout.parent} nor in {installed.parent}; install the package again"
+    )

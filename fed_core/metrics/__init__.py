@@ -1,1 +1,1 @@
-"""TODO."""
+"""Metrics of each task, in NumPy."""

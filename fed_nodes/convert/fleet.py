@@ -228,9 +228,7 @@ def fleet_to_msg(status: roles.FleetStatus, *, sent_bytes: int, received_bytes: 
         RobotStateMsg(**{**vars(state), "clusters": list(state.clusters), "last_code": int(state.last_code)})
         for state in status.robots
     ]
-    return FleetStatusMsg(
-        **{**vars(status), "robots": robots}, sent_bytes=sent_bytes, received_bytes=received_bytes
-    )
+    return FleetStatusMsg(**{**vars(status), "robots": robots}, sent_bytes=sent_bytes, received_bytes=received_bytes)
 
 
 def fleet_from_msg(msg: FleetStatusMsg) -> roles.FleetStatus:

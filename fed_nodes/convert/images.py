@@ -44,9 +44,7 @@ def rgb_from_msg(msg: Image) -> npt.NDArray[np.uint8]:
 
 def depth_from_msg(msg: Image) -> npt.NDArray[np.float32]:
     """Return the (H, W) float32 depth in metres of a message, NaN = unknown."""
-    return decode_depth(
-        msg.data, msg.encoding, msg.height, msg.width, msg.step, is_bigendian=bool(msg.is_bigendian)
-    )
+    return decode_depth(msg.data, msg.encoding, msg.height, msg.width, msg.step, is_bigendian=bool(msg.is_bigendian))
 
 
 def frame_from_msgs(colour: Image, depth: Image, info: CameraInfo) -> DepthFrame:

@@ -1,0 +1,114 @@
+"""The depth task: RGB-D frames to batches, and a network's depth back to the image's size."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from fed_core.errors import DataError
+from fed_core.tasks.base import Dataset, Task, tasks
+from fed_core.tasks.depth.augment import augment
+from fed_core.types import Array, DepthFrame
+
+#: ImageNet normalisation of RGB in 0..1.
+MEAN = (0.485, 0.456, 0.406)
+STD = (0.229, 0.224, 0.225)
+
+
+class DepthBatch(NamedTuple):
+    """Attributes: image (B, 3, H, W) float32 normalised; depth (B, 1, H, W) float32 metres; mask (B, 1, H, W) bool."""
+
+    image: Tensor
+    depth: Tensor
+    mask: Tensor
+
+
+class DepthDataset(Dataset):
+    """Frames in the network's size.
+
+    Attributes:
+        rgb: (N, H, W, 3) uint8.
+        depth_m: (N, H, W) float32, NaN = unknown.
+        limits_m: smallest and largest depth that the network can say.
+    """
+
+    def __init__(
+        self, rgb: npt.NDArray[np.uint8], depth_m: npt.NDArray[np.float32], limits_m: tuple[float, float]
+    ) -> None:
+        self.rgb, self.depth_m, self.limits_m = rgb, depth_m, limits_m
+
+    def __len__(self) -> int:
+        """Return the number of frames."""
+        return len(self.rgb)
+
+
+@tasks.register("depth")
+class DepthTask(Task):
+    """Monocular depth estimation."""
+
+    def prepare(self, samples: Iterable[DepthFrame], network: Any) -> DepthDataset:
+        """Resize frames to the network's input: colour by area, depth by nearest neighbour, so that no hole spreads."""
+        height, width = network.input_size
+        rgb, depth = [], []
+        for frame in samples:
+            rgb.append(resize_rgb(frame.rgb, height, width))
+            depth.append(cv2.resize(frame.depth_m, (width, height), interpolation=cv2.INTER_NEAREST_EXACT))
+        if not rgb:
+            raise DataError("no usable sample: every frame is broken or lacks depth")
+        return DepthDataset(np.stack(rgb), np.stack(depth).astype(np.float32), (network.d_min, network.d_max))
+
+    def batch(
+        self, dataset: DepthDataset, indexes: Sequence[int], rng: np.random.Generator | None = None
+    ) -> DepthBatch:
+        """Return the normalised batch; with ``rng`` flipped and recoloured (fedepth spec 12)."""
+        rgb = dataset.rgb[list(indexes)].astype(np.float32) / 255.0
+        depth = dataset.depth_m[list(indexes)]
+        if rng is not None:
+            rgb, depth = augment(rgb, depth, rng)
+        low, high = dataset.limits_m
+        with np.errstate(invalid="ignore"):
+            mask = np.isfinite(depth) & (depth >= low) & (depth <= high)
+        image = (rgb - np.float32(MEAN)) / np.float32(STD)
+        return DepthBatch(
+            torch.from_numpy(np.ascontiguousarray(image.transpose(0, 3, 1, 2))),
+            torch.from_numpy(np.where(mask, depth, np.float32(low)))[:, None],
+            torch.from_numpy(mask)[:, None],
+        )
+
+    def move(self, batch: DepthBatch, device: Any) -> DepthBatch:
+        """Return the batch on a device."""
+        return DepthBatch(*(part.to(device, non_blocking=True) for part in batch))
+
+    def forward(self, network: nn.Module, batch: DepthBatch) -> Any:
+        """Return the network's output."""
+        return network(batch.image)
+
+    def loss(self, network: Any, batch: DepthBatch, outputs: Any) -> Tensor:
+        """Return the network's own depth loss."""
+        loss: Tensor = network.loss(outputs, batch.depth, batch.mask)
+        return loss
+
+    @torch.inference_mode()
+    def predict(self, network: Any, rgb: Array) -> npt.NDArray[np.float32]:
+        """Return depth (H, W) float32 metres for an image (H, W, 3) uint8 RGB."""
+        height, width = network.input_size
+        small = resize_rgb(rgb, height, width).astype(np.float32) / 255.0
+        image = torch.from_numpy(((small - np.float32(MEAN)) / np.float32(STD)).transpose(2, 0, 1)[None].copy())
+        depth = network(image.to(next(network.parameters()).device)).depth
+        full = functional.interpolate(depth, size=rgb.shape[:2], mode="bilinear", align_corners=False)
+        found: npt.NDArray[np.float32] = full[0, 0].float().cpu().numpy()
+        return found
+
+
+def resize_rgb(rgb: Array, height: int, width: int) -> npt.NDArray[np.uint8]:
+    """Return an (H, W, 3) uint8 image in another size: by area where it shrinks, bilinear where it grows."""
+    if rgb.shape[:2] == (height, width):
+        return np.ascontiguousarray(rgb)
+    shrinks = rgb.shape[0] >= height and rgb.shape[1] >= width
+    resized = cv2.resize(rgb, (width, height), interpolation=cv2.INTER_AREA if shrinks else cv2.INTER_LINEAR)
+    return np.asarray(resized, np.uint8)

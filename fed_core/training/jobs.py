@@ -1,0 +1,228 @@
+"""The jobs of a robot's trainer: JSON in, JSON out, tensors in files.
+
+A child process runs them from JSON lines, the simulator in place. What later rounds need again (samples in the network's
+size) stays in the process.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from fed_core.bookkeeping import make_strategy
+from fed_core.config import from_tree
+from fed_core.data.open import open_source
+from fed_core.data.segment import valid_share
+from fed_core.data.sequence import DepthSequence
+from fed_core.errors import ConfigError, DataError
+from fed_core.strategies.base import LocalState, Strategy
+from fed_core.tasks.base import Dataset, tasks
+from fed_core.training.local import OnProgress, TrainConfig, train
+from fed_core.types import Array, DepthFrame, Descriptor, Memory, ModelSignature
+from fed_core.wire.codec import load_memory, open_tensors, save_memory, write_tensors
+
+#: Most frames that a descriptor is computed from (fedepth spec 2.1), and the least share of known depth in a frame.
+DESCRIPTOR_FRAMES = 256
+MIN_VALID = 0.01
+
+
+@dataclass(frozen=True)
+class Toolbox:
+    """What jobs need of ``fed_models``.
+
+    Attributes:
+        build: network by name and options.
+        signature: signature of a network, by its name.
+        state_arrays: its parameters and buffers.
+        load_arrays: overwrites them.
+        describe: images (H, W, 3) uint8 to a descriptor, with the fleet's frozen encoder.
+    """
+
+    build: Callable[[str, Mapping[str, Any]], nn.Module]
+    signature: Callable[[nn.Module, str], ModelSignature]
+    state_arrays: Callable[[nn.Module], dict[str, Array]]
+    load_arrays: Callable[[nn.Module, Mapping[str, Array]], None]
+    describe: Callable[[Any], Descriptor]
+
+
+def run_job(kind: str, arguments: Mapping[str, Any], toolbox: Toolbox, on_progress: OnProgress) -> dict[str, Any]:
+    """Run one job and return its answer; see the functions below for arguments and answers."""
+    if kind not in JOBS:
+        raise ConfigError(f"no job is called {kind!r}; known: {', '.join(JOBS)}")
+    return JOBS[kind](arguments, toolbox, on_progress)
+
+
+def initial_model(arguments: Mapping[str, Any], toolbox: Toolbox, on_progress: OnProgress) -> dict[str, Any]:
+    """Build the seeded initial model. Arguments: network, network_options, seed, out. Answer: path, signature."""
+    network = _seeded(arguments, toolbox)
+    signature = toolbox.signature(network, arguments["network"])
+    write_tensors(Path(arguments["out"]), toolbox.state_arrays(network))
+    return {"path": arguments["out"], "signature": signature.to_json()}
+
+
+def count_samples(arguments: Mapping[str, Any], toolbox: Toolbox, on_progress: OnProgress) -> dict[str, Any]:
+    """Open and prepare the samples. Arguments: task, network, network_options, source, base.
+
+    Answer: num_samples, signature.
+    """
+    network = toolbox.build(arguments["network"], arguments["network_options"])
+    signature = toolbox.signature(network, arguments["network"])
+    return {"num_samples": len(_dataset(arguments, network)), "signature": signature.to_json()}
+
+
+def describe_samples(arguments: Mapping[str, Any], toolbox: Toolbox, on_progress: OnProgress) -> dict[str, Any]:
+    """Describe at most 256 of the samples. Arguments: kind_of, robot_id, source, base.
+
+    Answer: tensors (lists of float), num_frames, encoder.
+    """
+    sequence = open_source(arguments["source"], Path(arguments["base"]))
+    rng = np.random.default_rng(_seed("descriptor", arguments["robot_id"]))
+    drawn = sorted(rng.permutation(len(sequence))[:DESCRIPTOR_FRAMES].tolist())
+    descriptor = toolbox.describe(frame.rgb for frame in _usable(sequence, drawn))
+    if descriptor.kind != arguments["kind_of"]:
+        raise ConfigError(f"this robot describes by {descriptor.kind!r}, the fleet needs {arguments['kind_of']!r}")
+    tensors = {name: [float(value) for value in array.ravel()] for name, array in descriptor.tensors.items()}
+    return {"tensors": tensors, "num_frames": descriptor.num_frames, "encoder": descriptor.encoder}
+
+
+def train_round(arguments: Mapping[str, Any], toolbox: Toolbox, on_progress: OnProgress) -> dict[str, Any]:
+    """Train for one round.
+
+    Arguments: robot_id, round, total_rounds, strategy, strategy_options, task, network, network_options, load (paths by
+    key), extras (paths by key), values, own and memory (paths or ""), seed, train, out_dir, source, base.
+    Answer: weights_path, extras_path, memory_path, scalars, num_samples, loss, seconds, mask.
+    """
+    config = from_tree(TrainConfig, dict(arguments["train"]), "train")
+    torch.set_num_threads(config.threads)
+    strategy = make_strategy(arguments["strategy"], arguments["strategy_options"])
+    network = _seeded(arguments, toolbox)
+    signature = toolbox.signature(network, arguments["network"])
+    dataset = _dataset(arguments, network)
+    task = tasks.get(arguments["task"])()
+    memory = load_memory(Path(arguments["memory"])) if arguments["memory"] else Memory()
+    _load_start(arguments, strategy, network, signature, memory, toolbox)
+    device = config.torch_device()
+    network.to(device)
+    seed = _seed(arguments["seed"], arguments["robot_id"], arguments["round"])
+    state = LocalState(
+        model=network,
+        start={name: tensor.detach().clone() for name, tensor in network.state_dict().items()},
+        memory=memory,
+        extras={key: open_tensors(Path(path)) for key, path in arguments["extras"].items()},
+        values=arguments["values"],
+        num_samples=len(dataset),
+        lr=config.lr_of(arguments["round"], arguments["total_rounds"]),
+        batches=lambda count: _probe_batches(task, dataset, count, config.batch_size, seed, device),
+        forward=task.forward,
+        task_loss=lambda batch, outputs: task.loss(network, batch, outputs),
+    )
+    outcome = train(task, dataset, config, strategy.local_rule(), state, seed=seed, on_progress=on_progress)
+    paths = _write(Path(arguments["out_dir"]), strategy, signature, toolbox.state_arrays(network), outcome.result)
+    mask = outcome.result.mask
+    return {
+        **paths,
+        "scalars": dict(outcome.result.scalars),
+        "num_samples": len(dataset),
+        "loss": outcome.loss,
+        "seconds": outcome.seconds,
+        "mask": None if mask is None else [int(unit) for unit in mask],
+    }
+
+
+JOBS: Mapping[str, Callable[[Mapping[str, Any], Toolbox, OnProgress], dict[str, Any]]] = {
+    "init": initial_model,
+    "count": count_samples,
+    "describe": describe_samples,
+    "train": train_round,
+}
+
+_prepared: dict[str, Dataset] = {}
+
+
+def _dataset(arguments: Mapping[str, Any], network: nn.Module) -> Dataset:
+    """Return the prepared samples, read once per process."""
+    size = [int(edge) for edge in getattr(network, "input_size", ())]
+    parts = [arguments["task"], arguments["source"], arguments["base"], size]
+    key = json.dumps(parts, sort_keys=True)
+    if key not in _prepared:
+        _prepared.clear()  # a robot has one recording; a simulation would else keep every robot's
+        sequence = open_source(arguments["source"], Path(arguments["base"]))
+        frames = _usable(sequence, range(len(sequence)))
+        _prepared[key] = tasks.get(arguments["task"])().prepare(frames, network)
+    return _prepared[key]
+
+
+def _usable(sequence: DepthSequence, indexes: Any) -> Iterator[DepthFrame]:
+    """Yield the frames that load and hold enough depth."""
+    for index in indexes:
+        try:
+            frame = sequence[index]
+        except DataError:
+            continue
+        if valid_share(frame.depth_m) >= MIN_VALID:
+            yield frame
+
+
+def _seeded(arguments: Mapping[str, Any], toolbox: Toolbox) -> nn.Module:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(_seed(arguments["seed"], "initial model"))
+        return toolbox.build(arguments["network"], arguments["network_options"])
+
+
+def _seed(*parts: Any) -> int:
+    """Return a seed below 2^63 from texts and numbers, the same on every machine."""
+    digest = hashlib.sha256(json.dumps(parts).encode()).digest()
+    return int.from_bytes(digest[:8], "little") >> 1
+
+
+def _load_start(
+    arguments: Mapping[str, Any],
+    strategy: Strategy,
+    network: nn.Module,
+    signature: ModelSignature,
+    memory: Memory,
+    toolbox: Toolbox,
+) -> None:  # fmt: skip
+    """Set the weights that the round starts from: the plan's blend, merged with the robot's own."""
+    models = {key: open_tensors(Path(path)) for key, path in arguments["load"].items()}
+    loaded = dict(strategy.blend(models, signature)) if models else {}
+    own: Mapping[str, Array] = toolbox.state_arrays(network)
+    if arguments["own"]:
+        own = open_tensors(Path(arguments["own"]))
+    start = {name: strategy.merge(name, own.get(name), loaded.get(name), memory) for name in signature.names}
+    toolbox.load_arrays(network, start)
+
+
+def _probe_batches(
+    task: Any, dataset: Dataset, count: int, batch_size: int, seed: int, device: torch.device
+) -> Iterator[Any]:
+    """Yield about ``count`` of the robot's samples, without augmentation, the same for the same seed."""
+    order = np.random.default_rng(seed).permutation(len(dataset))[:count].tolist()
+    for start in range(0, len(order), batch_size):
+        yield task.move(task.batch(dataset, order[start : start + batch_size]), device)
+
+
+def _write(
+    folder: Path, strategy: Strategy, signature: ModelSignature, weights: Mapping[str, Array], result: Any
+) -> dict[str, str]:
+    """Write what travels and what stays; returns the paths."""
+    folder.mkdir(parents=True, exist_ok=True)
+    uploads = strategy.uploads(signature, result.mask)
+    sent = {name: np.asarray(result.weights.get(name, weights[name])) for name in signature.names if name in uploads}
+    paths = {"weights_path": str(folder / "weights.safetensors"), "extras_path": "", "memory_path": ""}
+    write_tensors(Path(paths["weights_path"]), sent)
+    if result.extras:
+        paths["extras_path"] = str(folder / "extras.safetensors")
+        write_tensors(Path(paths["extras_path"]), result.extras)
+    if len(sent) < len(weights) or result.weights:
+        write_tensors(folder / "own.safetensors", weights)
+    if result.memory.tensors or result.memory.values:
+        paths["memory_path"] = str(folder / "memory.safetensors")
+        save_memory(folder / "memory.safetensors", result.memory)
+    return paths

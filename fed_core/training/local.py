@@ -1,0 +1,168 @@
+"""The one training loop, the same for every strategy: a strategy's robot half hooks in through ``LocalRule``."""
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from fed_core.config import check, option
+from fed_core.errors import TrainingError
+from fed_core.strategies.base import LocalResult, LocalRule, LocalState
+from fed_core.tasks.base import Dataset, Task
+
+#: Called with share done [0..1], running loss [1] and samples per second.
+OnProgress = Callable[[float, float, float], None]
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """Options of local training."""
+
+    lr: float = option(1e-3, help="learning rate at the first round", low=0.0, high=10.0)
+    lr_final: float = option(0.1, help="learning rate at the last round, as a share of lr", low=0.0, high=1.0)
+    schedule: str = option("cosine", help="course of lr over rounds", choices=("constant", "cosine", "linear"))
+    optimizer: str = option("adamw", help="optimiser, new in every round", choices=("adamw", "adam", "sgd"))
+    weight_decay: float = option(0.01, help="weight decay", low=0.0, high=1.0)
+    batch_size: int = option(8, help="samples per step", unit="count", low=1, high=4096)
+    local_epochs: int = option(1, help="passes over the local samples per round", unit="count", low=1, high=1000)
+    max_steps: int = option(0, help="most steps per round; 0 = all", unit="count", low=0)
+    grad_clip: float = option(1.0, help="largest gradient norm; 0 = no clipping", low=0.0)
+    augment: bool = option(True, help="flip and recolour samples")
+    threads: int = option(1, help="CPU threads", unit="count", low=1, high=1024)
+    device: str = option("auto", help="where it trains", choices=("auto", "cpu", "cuda"))
+
+    def __post_init__(self) -> None:
+        """Check the bounds."""
+        check(self)
+
+    def lr_of(self, round_number: int, total_rounds: int) -> float:
+        """Return the learning rate of a round: constant within it, scheduled over rounds (fedepth spec 12)."""
+        place = 0.0 if total_rounds <= 1 else (round_number - 1) / (total_rounds - 1)
+        if self.schedule == "constant":
+            return self.lr
+        if self.schedule == "linear":
+            return self.lr * (1.0 - place * (1.0 - self.lr_final))
+        return self.lr * (self.lr_final + (1.0 - self.lr_final) * 0.5 * (1.0 + math.cos(math.pi * place)))
+
+    def torch_device(self) -> torch.device:
+        """Return the device; CUDA where it is there and allowed."""
+        if self.device == "cuda" and not torch.cuda.is_available():
+            raise TrainingError("device is cuda, but PyTorch sees no GPU; set device to auto or cpu")
+        use_gpu = self.device != "cpu" and torch.cuda.is_available()
+        return torch.device("cuda" if use_gpu else "cpu")
+
+
+@dataclass(frozen=True)
+class TrainOutcome:
+    """What local training gave.
+
+    Attributes:
+        loss: mean task loss of the last epoch.
+        steps: optimiser steps.
+        seconds: time they took.
+        result: what the strategy's robot half adds.
+    """
+
+    loss: float
+    steps: int
+    seconds: float
+    result: LocalResult
+
+
+def train(
+    task: Task,
+    dataset: Dataset,
+    config: TrainConfig,
+    rule: LocalRule,
+    state: LocalState,
+    *,
+    seed: int,
+    on_progress: OnProgress = lambda share, loss, speed: None,
+) -> TrainOutcome:
+    """Train ``state.model`` in place for one round at learning rate ``state.lr``.
+
+    Samples are drawn without replacement per epoch. A last batch of one sample joins the batch before it, since batch
+    normalisation needs two. Equal inputs and seed give equal bits on one device; the global random state is restored.
+
+    Raises:
+        TrainingError: the loss is not finite.
+    """
+    device = next(state.model.parameters()).device
+    rng = np.random.default_rng(seed)
+    optimizer = _optimizer(state.model, config, state.lr)
+    start_s, losses, seen = time.monotonic(), [], 0
+    plan = _epochs(len(dataset), config)
+    total = sum(len(epoch) for epoch in plan)
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        torch.manual_seed(seed)
+        rule.begin(state)
+        state.num_epochs = len(plan)
+        for state.epoch, sizes in enumerate(plan):
+            losses = []
+            state.model.train()
+            rule.begin_epoch(state)
+            for indexes in _draw(len(dataset), sizes, rng):
+                batch = task.move(task.batch(dataset, indexes, rng if config.augment else None), device)
+                losses.append(_step(task, rule, state, optimizer, batch, config.grad_clip))
+                seen += len(indexes)
+                speed = seen / max(time.monotonic() - start_s, 1e-9)
+                on_progress(state.step / total, float(np.mean(losses)), speed)
+        state.model.eval()
+        result = rule.finish(state)
+    return TrainOutcome(float(np.mean(losses)), state.step, time.monotonic() - start_s, result)
+
+
+def _step(
+    task: Task, rule: LocalRule, state: LocalState, optimizer: torch.optim.Optimizer, batch: Any, grad_clip: float
+) -> float:
+    outputs = task.forward(state.model, batch)
+    own = task.loss(state.model, batch, outputs)
+    loss = rule.loss(state, batch, outputs, own)
+    if not torch.isfinite(loss):
+        raise TrainingError(f"the loss became {loss.item()} at step {state.step}; lower the learning rate")
+    optimizer.zero_grad(set_to_none=True)
+    loss.backward()  # type: ignore[no-untyped-call]
+    rule.correct_gradient(state)
+    if grad_clip > 0:
+        nn.utils.clip_grad_norm_(state.model.parameters(), grad_clip)
+    optimizer.step()
+    rule.after_step(state)
+    state.step += 1
+    return float(own.detach())
+
+
+def _optimizer(model: nn.Module, config: TrainConfig, lr: float) -> torch.optim.Optimizer:
+    parameters = [p for p in model.parameters() if p.requires_grad]
+    if config.optimizer == "sgd":
+        return torch.optim.SGD(parameters, lr=lr, weight_decay=config.weight_decay)
+    kind = torch.optim.AdamW if config.optimizer == "adamw" else torch.optim.Adam
+    return kind(parameters, lr=lr, weight_decay=config.weight_decay)
+
+
+def _epochs(num_samples: int, config: TrainConfig) -> list[list[int]]:
+    """Return batch sizes by epoch."""
+    sizes = [config.batch_size] * (num_samples // config.batch_size)
+    rest = num_samples % config.batch_size
+    if rest == 1 and sizes:
+        sizes[-1] += 1
+    elif rest:
+        sizes.append(rest)
+    plan, left = [], config.max_steps or len(sizes) * config.local_epochs
+    for _ in range(config.local_epochs):
+        if left > 0:
+            plan.append(sizes[:left])
+            left -= len(plan[-1])
+    return plan
+
+
+def _draw(num_samples: int, sizes: list[int], rng: np.random.Generator) -> Iterator[list[int]]:
+    order = rng.permutation(num_samples)
+    end = 0
+    for size in sizes:
+        end += size
+        yield [int(index) for index in order[end - size : end]]

@@ -1,0 +1,78 @@
+"""The child process of a node: runs jobs with PyTorch, one JSON object per line in and out.
+
+It speaks no ROS. It dies with its parent, and leaves Ctrl-C to the node, which ends it.
+"""
+
+import argparse
+import ctypes
+import json
+import os
+import signal
+import sys
+import time
+import traceback
+from typing import Any, TextIO
+
+from fed_core.errors import FedError
+
+_PR_SET_PDEATHSIG = 1
+_PROGRESS_EVERY_S = 0.25
+
+
+def main() -> int:
+    """Work off jobs until standard input ends."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--parent", type=int, required=True, help="process id of the node")
+    parser.add_argument("--nice", type=int, default=5, help="added niceness")
+    options = parser.parse_args()
+    _die_with_parent(options.parent)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.nice(options.nice)
+    answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # whatever a library prints must not break the protocol
+    for line in sys.stdin:
+        _work(json.loads(line), answers)
+    return 0
+
+
+def _work(request: dict[str, Any], answers: TextIO) -> None:
+    job, kind = request.pop("job"), request.pop("kind")
+    told_s = 0.0
+
+    def say(event: str, **values: Any) -> None:
+        answers.write(json.dumps({"job": job, "event": event, **values}) + "\n")
+        answers.flush()
+
+    def on_progress(share: float, loss: float, samples_per_s: float) -> None:
+        nonlocal told_s
+        if time.monotonic() - told_s >= _PROGRESS_EVERY_S:
+            told_s = time.monotonic()
+            say("progress", share=share, loss=loss, samples_per_s=samples_per_s)
+
+    try:
+        say("done", result=_run(kind, request, on_progress))
+    except FedError as err:
+        say("failed", text=str(err))
+    except MemoryError:
+        say("failed", text="out of memory; use a smaller batch_size or network")
+    except Exception as err:  # the node must hear of it, whatever it is
+        traceback.print_exc()
+        say("failed", text=f"{type(err).__name__}: {' '.join(str(err).split())}")
+
+
+def _run(kind: str, arguments: dict[str, Any], on_progress: Any) -> dict[str, Any]:
+    from fed_core.training.jobs import run_job
+    from fed_models.toolbox import toolbox
+
+    return run_job(kind, arguments, toolbox(), on_progress)
+
+
+def _die_with_parent(parent: int) -> None:
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # it died before the line above
+        os._exit(0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
