@@ -132,12 +132,16 @@ def find_reader(path: Path) -> str:
     """
     if not path.is_dir():
         return BAG if path.suffix in SUFFIXES else ""
-    fitting = [name for name in readers.names() if readers.get(name)().matches(path)]
+    try:
+        fitting = [name for name in readers.names() if readers.get(name)().matches(path)]
+        fitting = fitting or ([BAG] if is_bag(path) else [])
+    except OSError as err:
+        raise DataError(f"cannot read {path}: {err.strerror}") from err
     if "generic" in fitting:
         return "generic"
     if len(fitting) > 1:
         raise DataError(f"{path} fits several layouts: {', '.join(fitting)}; name one with reader:")
-    return fitting[0] if fitting else BAG if is_bag(path) else ""
+    return fitting[0] if fitting else ""
 
 
 def list_recordings(folder: Path) -> list[Path]:

@@ -9,6 +9,7 @@ from fed_core.data.options import OpenOptions
 from fed_core.data.pairing import pair_by_key
 from fed_core.data.readers.base import FolderReader, FolderSequence, folder_sequence, readers
 from fed_core.data.units import DepthCoding
+from fed_core.errors import DataError
 
 # Every camera of the data set: 640x640 pixels, 90 degrees.
 _INTRINSICS = (320.0, 320.0, 320.0, 320.0)
@@ -29,6 +30,8 @@ class TartanAir(FolderReader):
     def open(self, path: Path, options: OpenOptions) -> FolderSequence:
         """Return the recording of the front left camera, or of the first one that has depth."""
         cameras = _cameras(path)
+        if not cameras:
+            raise DataError(f"{path} is not of the layout tartanair: {self.layout}")
         camera = "lcam_front" if "lcam_front" in cameras else cameras[0]
         colour = {f.stem: f for f in list_images(path / f"image_{camera}")}
         depth = {f.stem.removesuffix("_depth"): f for f in list_images(path / f"depth_{camera}")}

@@ -1,6 +1,5 @@
 """Small recordings that the tests write."""
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,20 +14,10 @@ from rosbags.typesys import Stores, get_typestore
 
 from fed_core.types import Array, DepthFrame
 
-REPOSITORY = Path(__file__).resolve().parents[3]
 IMAGE = "sensor_msgs/msg/Image"
 COMPRESSED = "sensor_msgs/msg/CompressedImage"
 INFO = "sensor_msgs/msg/CameraInfo"
 STRING = "std_msgs/msg/String"
-
-
-@pytest.fixture(scope="session")
-def shared_data() -> Path:
-    """Folder of real recordings, or skip."""
-    folder = Path(os.environ.get("FED_PERCEPTION_DATA") or REPOSITORY.parent / "shared" / "data")
-    if not folder.is_dir():
-        pytest.skip(f"no recordings in {folder}; set FED_PERCEPTION_DATA")
-    return folder
 
 
 def save(path: Path, image: Array) -> Path:
