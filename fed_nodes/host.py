@@ -57,7 +57,7 @@ class RoleHost:
                 return
             self.feed(event)
 
-    def _log(self, effect: ev.Log) -> None:
+    def _log(self, effect: Any) -> None:
         logger = self._node.get_logger()
         {"info": logger.info, "warning": logger.warning, "error": logger.error}[effect.level](effect.text)
 

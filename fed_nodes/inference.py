@@ -4,6 +4,7 @@ import hashlib
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -129,7 +130,7 @@ class InferenceNode(LifecycleNode):
             (Image, COLOUR, self._on_image, sensors),
         ):
             subscription = self.create_subscription(kind, topic, callback, profile)
-            self._opened.append(lambda s=subscription: self.destroy_subscription(s))
+            self._opened.append(partial(self.destroy_subscription, subscription))
         service = self.create_service(Trigger, "new_sequence", self._on_new_sequence)
         timer = self.create_timer(1.0, self._on_tick)
         self._opened += [lambda: self.destroy_service(service), lambda: self.destroy_timer(timer)]

@@ -12,7 +12,7 @@ from rclpy.node import Node
 from fed_core.errors import FedError
 
 
-class Finished(Exception):
+class Finished(Exception):  # noqa: N818 - no error
     """A callback raises this when the node's work is done."""
 
 

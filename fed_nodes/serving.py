@@ -105,14 +105,14 @@ class ServingThread:
                 self._on_error(str(err))
 
     def _load(self, model: LiveModel) -> None:
-        from fed_core.training.weights import average_files
-
         from fed_core.tasks.base import tasks
-        from fed_models import build, load_arrays
+        from fed_models import build, load_arrays, signature
 
         run = model.run
         network = build(run.network, run.network_options)
-        load_arrays(network, average_files(model.paths))
+        strategy = make_strategy(run.strategy, run.strategy_options)
+        files = {key: open_tensors(path) for key, path in model.paths.items()}
+        load_arrays(network, dict(strategy.blend(files, signature(network, run.network))))
         network.eval()
         self._task = tasks.get(run.task)()
         self._network = network

@@ -1,7 +1,7 @@
 """Runs jobs in a child process of its own, so that training never holds up a callback.
 
-The child is ``python -m fed_nodes.trainer``: one JSON object per line in and out, tensors in files. It is started on the
-first job, lives on for the next ones (importing PyTorch takes seconds), and dies with its parent.
+The child is ``python -m fed_nodes.trainer``: one JSON object per line in and out, tensors in files. It is started on
+the first job, lives on for the next ones (importing PyTorch takes seconds), and dies with its parent.
 """
 
 import json

@@ -4,6 +4,7 @@ import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -100,13 +101,8 @@ class FleetRun:
             view.stage = f"serving {entry.name} live ({method.name})"
             spec = deployment.score(entry, out.absolute())
             supervisor.start(spec)
-            self._wait(
-                lambda name=spec.name, out=out: out.exists() or not supervisor.running(name),
-                monitor,
-                view,
-                supervisor,
-                f"the score of {entry.name}",
-            )
+            ended = partial(self._score_ended, supervisor, spec.name, out)
+            self._wait(ended, monitor, view, supervisor, f"the score of {entry.name}")
             if not out.exists():
                 raise FedError(f"scoring {entry.name} failed: {supervisor.log_tail(spec.name)}")
             supervisor.stop(spec.name)
@@ -148,6 +144,10 @@ class FleetRun:
                 raise FedError(f"robot {robot['id']} failed: {robot['text']}")
         if monitor.state.fleet.get("phase") == "failed":
             raise FedError(f"the aggregator failed: {monitor.state.fleet}")
+
+    @staticmethod
+    def _score_ended(supervisor: Supervisor, name: str, out: Path) -> bool:
+        return out.exists() or not supervisor.running(name)
 
     def _score_file(self, method: Method, sequence: str) -> Path:
         return self._folder / "scores" / method.name / f"{sequence}.json"

@@ -1,6 +1,8 @@
 """Write any sequence as a rosbag2 recording: colour, depth and camera, as a driver would have published them."""
 
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -53,24 +55,87 @@ def write_bag(
         DataError: the folder exists, or a frame cannot be read (nothing is left behind).
         EncodingError: the depth encoding is not supported.
     """
+    writer = BagWriter(path, topics=topics, depth_encoding=depth_encoding, storage=storage, compress=compress)
+    try:
+        for index in range(len(sequence)):
+            writer.add(sequence[index])
+        writer.close()
+    except BaseException:
+        writer.discard()
+        raise
+    return path
+
+
+class BagWriter:
+    """Write frames one by one; arguments and errors as in :func:`write_bag`.
+
+    The bag can be read after :meth:`close`.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        topics: TopicNames = DEFAULT_TOPICS,
+        depth_encoding: str = "32FC1",
+        storage: str = "mcap",
+        compress: bool = False,
+    ) -> None:
+        if depth_encoding not in ("32FC1", "16UC1"):
+            raise EncodingError(f"depth encoding {depth_encoding!r} cannot be written; choose 32FC1 or 16UC1")
+        if storage not in _FORMATS or (compress and storage != "mcap"):
+            raise DataError(f"bag storage {storage!r} cannot be written; choose mcap (may be compressed) or sqlite3")
+        if path.exists():
+            raise DataError(f"{path} exists already; choose another name for the bag")
+        self._path, self._depth_encoding = path, depth_encoding
+        self._store = get_typestore(Stores.ROS2_KILTED)
+        self._writer = Writer(path, version=9, storage_plugin=_FORMATS[storage])
+        if compress:
+            self._writer.set_compression(CompressionMode.STORAGE, CompressionFormat.ZSTD)
+        names = _named(topics)
+        with self._telling():
+            self._writer.open()
+            self._colour = self._writer.add_connection(names.colour, IMAGE, typestore=self._store)
+            self._depth = self._writer.add_connection(names.depth, IMAGE, typestore=self._store)
+            self._info = self._writer.add_connection(names.info, CAMERA_INFO, typestore=self._store)
+
+    def add(self, frame: DepthFrame) -> None:
+        """Append one frame."""
+        counts = _depth_counts(frame, self._depth_encoding)
+        messages = (
+            (self._info, _camera_info(self._store, frame)),
+            (self._colour, _image(self._store, frame, "rgb8", frame.rgb)),
+            (self._depth, _image(self._store, frame, self._depth_encoding, counts)),
+        )
+        with self._telling():
+            for connection, message in messages:
+                data = self._store.serialize_cdr(message, connection.msgtype)
+                self._writer.write(connection, frame.stamp_ns, data)
+
+    def close(self) -> None:
+        """Finish the bag."""
+        with self._telling():
+            self._writer.close()
+
+    def discard(self) -> None:
+        """Delete what was written."""
+        shutil.rmtree(self._path, ignore_errors=True)
+
+    @contextmanager
+    def _telling(self) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, WriterError) as err:
+            raise DataError(f"cannot write the bag {self._path}: {' '.join(str(err).split())}") from err
+
+
+def _check(path: Path, depth_encoding: str, storage: str, compress: bool) -> None:
     if depth_encoding not in ("32FC1", "16UC1"):
         raise EncodingError(f"depth encoding {depth_encoding!r} cannot be written; choose 32FC1 or 16UC1")
     if storage not in _FORMATS or (compress and storage != "mcap"):
         raise DataError(f"bag storage {storage!r} cannot be written; choose mcap (may be compressed) or sqlite3")
     if path.exists():
         raise DataError(f"{path} exists already; choose another name for the bag")
-    writer = Writer(path, version=9, storage_plugin=_FORMATS[storage])
-    if compress:
-        writer.set_compression(CompressionMode.STORAGE, CompressionFormat.ZSTD)
-    try:
-        with writer:
-            _write_frames(writer, sequence, _named(topics), depth_encoding)
-    except BaseException as err:
-        shutil.rmtree(path, ignore_errors=True)
-        if isinstance(err, OSError | WriterError):
-            raise DataError(f"cannot write the bag {path}: {' '.join(str(err).split())}") from err
-        raise
-    return path
 
 
 def _named(topics: TopicNames) -> TopicNames:
@@ -79,23 +144,6 @@ def _named(topics: TopicNames) -> TopicNames:
         topics.depth or DEFAULT_TOPICS.depth,
         topics.info or DEFAULT_TOPICS.info,
     )
-
-
-def _write_frames(writer: Writer, sequence: DepthSequence, topics: TopicNames, depth_encoding: str) -> None:
-    store = get_typestore(Stores.ROS2_KILTED)
-    colour = writer.add_connection(topics.colour, IMAGE, typestore=store)
-    depth = writer.add_connection(topics.depth, IMAGE, typestore=store)
-    info = writer.add_connection(topics.info, CAMERA_INFO, typestore=store)
-    for index in range(len(sequence)):
-        frame = sequence[index]
-        messages = (
-            (info, _camera_info(store, frame)),
-            (colour, _image(store, frame, "rgb8", frame.rgb)),
-            (depth, _image(store, frame, depth_encoding, _depth_counts(frame, depth_encoding))),
-        )
-        for connection, message in messages:
-            data = store.serialize_cdr(message, connection.msgtype)
-            writer.write(connection, frame.stamp_ns, data)
 
 
 def _depth_counts(frame: DepthFrame, encoding: str) -> Array:

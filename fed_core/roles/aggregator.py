@@ -23,6 +23,7 @@ from fed_core.roles.messages import (
 )
 from fed_core.types import ModelSignature
 
+
 class Aggregator:
     """Pure role; the driver carries its effects out.
 
@@ -313,7 +314,9 @@ class Aggregator:
             return "the initial model"
         if phase == "registering":
             more = self._config.min_robots - len(self._members)
-            return f"{more} more robot{'s' * (more > 1)} to register ({len(self._members)} of {self._config.min_robots})"
+            return (
+                f"{more} more robot{'s' * (more > 1)} to register ({len(self._members)} of {self._config.min_robots})"
+            )
         if phase == "describing":
             return "descriptors of " + ", ".join(r for r, m in self._members.items() if not self._described(m))
         if phase == "training" and self._plan is not None:

@@ -116,7 +116,9 @@ class Journal:
             ("INSERT INTO updates VALUES (?, ?, ?, ?)", (round_number, robot_id, time.time(), json.dumps(report)))
         ]
         for name, value in metrics.items():
-            statements.append(("INSERT OR REPLACE INTO metrics VALUES (?, ?, ?, ?)", (round_number, robot_id, name, value)))
+            statements.append(
+                ("INSERT OR REPLACE INTO metrics VALUES (?, ?, ?, ?)", (round_number, robot_id, name, value))
+            )
         self._write(statements)
 
     def updates(self, round_number: int) -> list[Any]:
@@ -139,7 +141,9 @@ class Journal:
         values = (row.round, time.time(), *map(json.dumps, (row.plan, memory, row.clusters, row.log)))
         statements: list[tuple[str, tuple[Any, ...]]] = [("INSERT INTO rounds VALUES (?, ?, ?, ?, ?, ?)", values)]
         for key, blob in models.items():
-            statements.append(("INSERT INTO models VALUES (?, ?, ?, ?)", (row.round, key, blob.digest, blob.size_bytes)))
+            statements.append(
+                ("INSERT INTO models VALUES (?, ?, ?, ?)", (row.round, key, blob.digest, blob.size_bytes))
+            )
         self._write(statements)
 
     def last_round(self) -> RoundRow | None:
@@ -167,7 +171,9 @@ class Journal:
     def _check(self, run_id: str, config: Any) -> None:
         found_id, schema, text = self._one("SELECT run_id, schema, config FROM runs")
         if schema != SCHEMA_VERSION:
-            raise StoreError(f"{self._path} has schema {schema}, this version reads {SCHEMA_VERSION}; use another folder")
+            raise StoreError(
+                f"{self._path} has schema {schema}, this version reads {SCHEMA_VERSION}; use another folder"
+            )
         if found_id != run_id:
             raise StoreError(f"{self._path} belongs to run {found_id!r}, not to {run_id!r}; use another folder")
         if json.loads(text)["run"] != json.loads(json.dumps(config)):

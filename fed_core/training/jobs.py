@@ -1,7 +1,7 @@
 """The jobs of a robot's trainer: JSON in, JSON out, tensors in files.
 
-A child process runs them from JSON lines, the simulator in place. What later rounds need again (samples in the network's
-size) stays in the process.
+A child process runs them from JSON lines, the simulator in place. What later rounds need again (samples in the
+network's size) stays in the process.
 """
 
 import hashlib
@@ -18,8 +18,8 @@ from torch import nn
 from fed_core.bookkeeping import make_strategy
 from fed_core.config import from_tree
 from fed_core.data.open import open_source
-from fed_core.data.segment import valid_share
 from fed_core.data.sequence import DepthSequence
+from fed_core.data.units import valid_share
 from fed_core.errors import ConfigError, DataError
 from fed_core.strategies.base import LocalState, Strategy
 from fed_core.tasks.base import Dataset, tasks

@@ -95,7 +95,8 @@ def train(
     device = next(state.model.parameters()).device
     rng = np.random.default_rng(seed)
     optimizer = _optimizer(state.model, config, state.lr)
-    start_s, losses, seen = time.monotonic(), [], 0
+    start_s, seen = time.monotonic(), 0
+    losses: list[float] = []
     plan = _epochs(len(dataset), config)
     total = sum(len(epoch) for epoch in plan)
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):

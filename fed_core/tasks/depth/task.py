@@ -16,8 +16,8 @@ from fed_core.tasks.depth.augment import augment
 from fed_core.types import Array, DepthFrame
 
 #: ImageNet normalisation of RGB in 0..1.
-MEAN = (0.485, 0.456, 0.406)
-STD = (0.229, 0.224, 0.225)
+MEAN = np.array((0.485, 0.456, 0.406), np.float32)
+STD = np.array((0.229, 0.224, 0.225), np.float32)
 
 
 class DepthBatch(NamedTuple):
@@ -73,7 +73,7 @@ class DepthTask(Task):
         low, high = dataset.limits_m
         with np.errstate(invalid="ignore"):
             mask = np.isfinite(depth) & (depth >= low) & (depth <= high)
-        image = (rgb - np.float32(MEAN)) / np.float32(STD)
+        image = (rgb - MEAN) / STD
         return DepthBatch(
             torch.from_numpy(np.ascontiguousarray(image.transpose(0, 3, 1, 2))),
             torch.from_numpy(np.where(mask, depth, np.float32(low)))[:, None],
@@ -98,7 +98,7 @@ class DepthTask(Task):
         """Return depth (H, W) float32 metres for an image (H, W, 3) uint8 RGB."""
         height, width = network.input_size
         small = resize_rgb(rgb, height, width).astype(np.float32) / 255.0
-        image = torch.from_numpy(((small - np.float32(MEAN)) / np.float32(STD)).transpose(2, 0, 1)[None].copy())
+        image = torch.from_numpy(((small - MEAN) / STD).transpose(2, 0, 1)[None].copy())
         depth = network(image.to(next(network.parameters()).device)).depth
         full = functional.interpolate(depth, size=rgb.shape[:2], mode="bilinear", align_corners=False)
         found: npt.NDArray[np.float32] = full[0, 0].float().cpu().numpy()
