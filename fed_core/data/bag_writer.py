@@ -2,7 +2,7 @@
 
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -81,12 +81,7 @@ class BagWriter:
         storage: str = "mcap",
         compress: bool = False,
     ) -> None:
-        if depth_encoding not in ("32FC1", "16UC1"):
-            raise EncodingError(f"depth encoding {depth_encoding!r} cannot be written; choose 32FC1 or 16UC1")
-        if storage not in _FORMATS or (compress and storage != "mcap"):
-            raise DataError(f"bag storage {storage!r} cannot be written; choose mcap (may be compressed) or sqlite3")
-        if path.exists():
-            raise DataError(f"{path} exists already; choose another name for the bag")
+        _check(path, depth_encoding, storage, compress)
         self._path, self._depth_encoding = path, depth_encoding
         self._store = get_typestore(Stores.ROS2_KILTED)
         self._writer = Writer(path, version=9, storage_plugin=_FORMATS[storage])
@@ -118,7 +113,9 @@ class BagWriter:
             self._writer.close()
 
     def discard(self) -> None:
-        """Delete what was written."""
+        """Close the files and delete what was written."""
+        with suppress(OSError, WriterError):
+            self._writer.abort()
         shutil.rmtree(self._path, ignore_errors=True)
 
     @contextmanager

@@ -1,3 +1,4 @@
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rosbags.highlevel import AnyReader
 
-from fed_core.data.bag_writer import DEFAULT_TOPICS, write_bag
+from fed_core.data.bag_writer import DEFAULT_TOPICS, BagWriter, write_bag
 from fed_core.data.open import open_sequence
 from fed_core.data.options import TopicNames
 from fed_core.errors import DataError, EncodingError
@@ -83,4 +84,29 @@ def test_unwritable_place_encoding_and_storage(tmp_path: Path, make_sequence: Ma
         write_bag(make_sequence(1), tmp_path / "rec", depth_encoding="64FC1")
     with pytest.raises(DataError, match="bag storage 'csv' cannot be written; choose mcap"):
         write_bag(make_sequence(1), tmp_path / "rec", storage="csv")
+    assert not (tmp_path / "rec").exists()
+
+
+def test_frames_can_be_added_one_by_one(tmp_path: Path, make_sequence: Make) -> None:
+    sequence = make_sequence(2)
+    writer = BagWriter(tmp_path / "rec")
+    for i in range(2):
+        writer.add(sequence[i])
+    with pytest.raises(DataError, match="cannot be read as a bag"):
+        open_sequence(tmp_path / "rec" / "rec.mcap")  # not before it is closed
+    writer.close()
+    np.testing.assert_array_equal(open_sequence(tmp_path / "rec")[1].depth_m, sequence[1].depth_m)
+    with pytest.raises(DataError, match="cannot write the bag .*: Bag was not opened"):
+        writer.add(sequence[0])
+
+
+def test_discarded_bag_leaves_no_open_file(tmp_path: Path, make_sequence: Make) -> None:
+    def open_files() -> list[str]:
+        return [os.readlink(f) for f in Path("/proc/self/fd").iterdir() if f.is_symlink()]
+
+    writer = BagWriter(tmp_path / "rec")
+    writer.add(make_sequence(1)[0])
+    assert any(f.startswith(str(tmp_path)) for f in open_files())
+    writer.discard()
+    assert not any(f.startswith(str(tmp_path)) for f in open_files())
     assert not (tmp_path / "rec").exists()
