@@ -133,7 +133,7 @@ class BlobServer:
             size = os.fstat(descriptor).st_size
             if not 0 < request.length <= MAX_CHUNK_BYTES or request.offset + request.length > size:
                 return ReadCode.BAD_REQUEST
-            data = array.array("B", bytes(request.length))
+            data = array.array("B", b"\0") * request.length
             if os.preadv(descriptor, [data], request.offset) != request.length:
                 return ReadCode.READ_FAILED
             # The kernel reads the next window ahead while the reader is busy with this one.

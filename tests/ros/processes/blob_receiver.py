@@ -15,7 +15,10 @@ from rclpy.node import Node
 
 from fed_core.store.blobs import BlobStore
 from fed_core.types import BlobRef
+from fed_nodes import blob_client
 from fed_nodes.blobs import RosBlobChannel
+
+blob_client.PROGRESS_EVERY_S = 0.0  # the tests kill at a certain chunk
 
 
 def say(text: str) -> None:
@@ -51,8 +54,11 @@ def main() -> None:
     start_s = time.monotonic()
     ref = BlobRef(digest, int(size_bytes))
     channel.fetch(ref, service, on_done=on_done, on_error=on_error, on_progress=on_progress)
-    ended.wait()
-    sys.stdin.readline()  # stay idle until told, so that memory can be looked at
+    try:
+        ended.wait()
+        sys.stdin.readline()  # stay idle until told, so that memory can be looked at
+    except KeyboardInterrupt:
+        pass
     channel.close()
     rclpy.try_shutdown()
     thread.join(5.0)

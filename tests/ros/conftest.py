@@ -1,0 +1,186 @@
+"""Fixtures of the ROS tests: a domain for each test, processes that always end, no leftovers in shared memory."""
+
+import fcntl
+import os
+import queue
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PROCESSES = Path(__file__).resolve().parent / "processes"
+SHARED_MEMORY = Path("/dev/shm")
+
+
+class RosProcess:
+    """A child process whose output is read line by line; it is known by its own pid and killed by nothing else."""
+
+    def __init__(self, command: list[str], environment: dict[str, str]) -> None:
+        self.command = command
+        self.output: list[str] = []
+        self._lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
+        self._child = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            bufsize=1,
+            env=environment,
+            cwd=ROOT,
+        )
+        self.pid = self._child.pid
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        for line in self._child.stdout or ():
+            self.output.append(line.rstrip("\n"))
+            self._lines.put(line.rstrip("\n"))
+        self._lines.put(None)
+
+    def wait_line(self, pattern: str, timeout_s: float = 30.0) -> re.Match[str]:
+        """Return the match of the next line that begins with ``pattern``; its end or the timeout fail the test."""
+        deadline_s = time.monotonic() + timeout_s
+        while True:
+            try:
+                line = self._lines.get(timeout=max(0.0, deadline_s - time.monotonic()))
+            except queue.Empty:
+                pytest.fail(f"no line {pattern!r} within {timeout_s} s:\n" + "\n".join(self.output[-30:]))
+            if line is None:
+                pytest.fail(f"ended before a line {pattern!r}:\n" + "\n".join(self.output[-30:]))
+            match = re.match(pattern, line)
+            if match:
+                return match
+
+    def tell(self, text: str = "") -> None:
+        """Write one line to its input."""
+        assert self._child.stdin is not None
+        self._child.stdin.write(f"{text}\n")
+        self._child.stdin.flush()
+
+    def anonymous_bytes(self) -> int:
+        """Return its anonymous resident memory (RssAnon); 0 when it is gone."""
+        try:
+            status = Path(f"/proc/{self.pid}/status").read_text()
+        except OSError:
+            return 0
+        match = re.search(r"^RssAnon:\s+(\d+) kB", status, re.MULTILINE)
+        return int(match[1]) * 1024 if match else 0
+
+    def kill(self) -> None:
+        """SIGKILL, and remove the shared memory that nobody owns any more."""
+        segments = _segments_of(self.pid)
+        self._child.kill()
+        self._child.wait(10.0)
+        for segment in segments:
+            remove_dead_segment(segment)
+
+    def stop(self, number: int = signal.SIGINT, timeout_s: float = 15.0) -> int:
+        """Ask it to end by a signal and return its exit code; too slow a one is killed and fails the test."""
+        if self._child.poll() is None:
+            self._child.send_signal(number)
+        return self.wait(timeout_s)
+
+    def wait(self, timeout_s: float = 15.0) -> int:
+        """Return its exit code when it ends by itself."""
+        try:
+            return self._child.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            pytest.fail(f"still running after {timeout_s} s:\n" + "\n".join(self.output[-30:]))
+
+    def close(self) -> None:
+        """End it by whatever means."""
+        if self._child.poll() is None:
+            segments = _segments_of(self.pid)
+            self._child.send_signal(signal.SIGINT)
+            try:
+                self._child.wait(5.0)
+            except subprocess.TimeoutExpired:
+                self.kill()
+            for segment in segments:
+                remove_dead_segment(segment)
+        self._reader.join(5.0)
+        for stream in (self._child.stdin, self._child.stdout):
+            if stream is not None:
+                stream.close()
+
+
+def _segments_of(pid: int) -> set[str]:
+    try:
+        maps = Path(f"/proc/{pid}/maps").read_text()
+    except OSError:
+        return set()
+    return set(re.findall(r"/dev/shm/(fast(?:dds|rtps)_[0-9a-z]+)$", maps, re.MULTILINE))
+
+
+def remove_dead_segment(name: str, folder: Path = SHARED_MEMORY) -> bool:
+    """Remove a Fast DDS segment if no living process holds the lock beside it; return whether it was removed."""
+    lock = folder / f"{name}_el"
+    try:
+        with lock.open("r+b") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            for path in (folder / name, lock, folder / f"sem.{name}_mutex"):
+                path.unlink(missing_ok=True)
+    except OSError:
+        return False  # held by another participant, or gone already
+    return True
+
+
+@pytest.fixture
+def domain_id() -> Iterator[int]:
+    """A ROS domain that no other test on this machine uses at the same time."""
+    folder = Path(tempfile.gettempdir()) / f"fed_perception_domains_{os.getuid()}"
+    folder.mkdir(exist_ok=True)
+    for number in range(1, 101):
+        with (folder / str(number)).open("w") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                continue
+            yield number
+            return
+    pytest.fail(f"all 100 ROS domains are locked in {folder}")
+
+
+@pytest.fixture
+def ros_environment(domain_id: int, tmp_path: Path) -> dict[str, str]:
+    """Environment of this test's processes."""
+    return {
+        **os.environ,
+        "ROS_DOMAIN_ID": str(domain_id),
+        "ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST",
+        "ROS_LOG_DIR": str(tmp_path / "ros_log"),
+        "FASTDDS_DEFAULT_PROFILES_FILE": str(ROOT / "config" / "fastdds" / "fleet.xml"),
+        "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "models"), os.environ.get("PYTHONPATH", "")]),
+        "PYTHONUNBUFFERED": "1",
+        "OMP_NUM_THREADS": "1",
+    }
+
+
+@pytest.fixture
+def ros_process(ros_environment: dict[str, str]) -> Iterator[Callable[..., RosProcess]]:
+    """Start processes: ``ros_process("script.py", *args)`` from ``processes/``, or any command as a list.
+
+    Keyword ``environment`` adds variables. All are ended after the test, the last one first.
+    """
+    started: list[RosProcess] = []
+
+    def start(what: str | list[str], *args: object, environment: dict[str, str] | None = None) -> RosProcess:
+        command = [sys.executable, str(PROCESSES / what)] if isinstance(what, str) else what
+        process = RosProcess([*command, *map(str, args)], {**ros_environment, **(environment or {})})
+        started.append(process)
+        return process
+
+    yield start
+    for process in reversed(started):
+        process.close()
