@@ -21,6 +21,11 @@ class Dataset(ABC):
     def __len__(self) -> int:
         """Return the number of samples."""
 
+    @property
+    @abstractmethod
+    def size_bytes(self) -> int:
+        """Memory that the samples take."""
+
 
 class Task(ABC):
     """One kind of perception. Batches and outputs mean something to the task and its networks only."""

@@ -46,6 +46,11 @@ class DepthDataset(Dataset):
         """Return the number of frames."""
         return len(self.rgb)
 
+    @property
+    def size_bytes(self) -> int:
+        """Memory of both arrays."""
+        return self.rgb.nbytes + self.depth_m.nbytes
+
 
 @tasks.register("depth")
 class DepthTask(Task):
