@@ -178,13 +178,14 @@ def test_the_loss_needs_bin_centres() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)  # a minute alone, many times that on shared cores
 def test_adabins_s_overfits_eight_frames() -> None:
     network = seeded("adabins_s")
     x, depth = frames()
     optimizer = torch.optim.AdamW(network.parameters(), 2e-3)
 
-    losses = []
-    for _ in range(150):
+    losses: list[float] = []
+    while len(losses) < 300 and not (losses and max(losses[-3:]) < min(1.5, 0.2 * losses[0])):
         output = network(x)
         losses.append(silog(output.depth, depth, depth > 0).item())
         optimizer.zero_grad()
@@ -192,7 +193,7 @@ def test_adabins_s_overfits_eight_frames() -> None:
         torch.nn.utils.clip_grad_norm_(network.parameters(), 0.1)
         optimizer.step()
 
-    assert min(losses[-10:]) < max(1.5, 0.2 * losses[0])
+    assert len(losses) < 300, f"silog went from {losses[0]:.2f} to {losses[-1]:.2f} only"
     network.eval()
     with torch.no_grad():
         edges = network.edges(network.vit(network.decoder(network.encoder(x))))
