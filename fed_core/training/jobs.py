@@ -23,13 +23,15 @@ from fed_core.data.units import valid_share
 from fed_core.errors import ConfigError, DataError
 from fed_core.strategies.base import LocalState, Strategy
 from fed_core.tasks.base import Dataset, tasks
-from fed_core.training.local import OnProgress, TrainConfig, train
+from fed_core.training.local import OnProgress, TrainConfig, seeded, train
 from fed_core.types import Array, DepthFrame, Descriptor, Memory, ModelSignature
 from fed_core.wire.codec import load_memory, open_tensors, save_memory, write_tensors
 
 #: Most frames that a descriptor is computed from (fedepth spec 2.1), and the least share of known depth in a frame.
 DESCRIPTOR_FRAMES = 256
 MIN_VALID = 0.01
+#: Prepared samples that a process keeps: a robot has one recording, a simulation those of all its robots.
+KEPT_BYTES = 2**30
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,7 @@ def count_samples(arguments: Mapping[str, Any], toolbox: Toolbox, on_progress: O
 
     Answer: num_samples, signature.
     """
-    network = toolbox.build(arguments["network"], arguments["network_options"])
+    network = _seeded(arguments, toolbox)
     signature = toolbox.signature(network, arguments["network"])
     return {"num_samples": len(_dataset(arguments, network)), "signature": signature.to_json()}
 
@@ -146,16 +148,18 @@ _prepared: dict[str, Dataset] = {}
 
 
 def _dataset(arguments: Mapping[str, Any], network: nn.Module) -> Dataset:
-    """Return the prepared samples, read once per process."""
-    size = [int(edge) for edge in getattr(network, "input_size", ())]
-    parts = [arguments["task"], arguments["source"], arguments["base"], size]
+    """Return the prepared samples, read once per process while they fit into :data:`KEPT_BYTES`."""
+    parts = [arguments[name] for name in ("task", "network", "network_options", "source", "base")]
     key = json.dumps(parts, sort_keys=True)
-    if key not in _prepared:
-        _prepared.clear()  # a robot has one recording; a simulation would else keep every robot's
+    dataset = _prepared.pop(key, None)
+    if dataset is None:
         sequence = open_source(arguments["source"], Path(arguments["base"]))
         frames = _usable(sequence, range(len(sequence)))
-        _prepared[key] = tasks.get(arguments["task"])().prepare(frames, network)
-    return _prepared[key]
+        dataset = tasks.get(arguments["task"])().prepare(frames, network)
+    _prepared[key] = dataset  # last = used last
+    while len(_prepared) > 1 and sum(kept.size_bytes for kept in _prepared.values()) > KEPT_BYTES:
+        del _prepared[next(iter(_prepared))]
+    return dataset
 
 
 def _usable(sequence: DepthSequence, indexes: Any) -> Iterator[DepthFrame]:
@@ -170,8 +174,7 @@ def _usable(sequence: DepthSequence, indexes: Any) -> Iterator[DepthFrame]:
 
 
 def _seeded(arguments: Mapping[str, Any], toolbox: Toolbox) -> nn.Module:
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(_seed(arguments["seed"], "initial model"))
+    with seeded(_seed(arguments.get("seed", 0), "initial model")):
         return toolbox.build(arguments["network"], arguments["network_options"])
 
 
@@ -220,7 +223,7 @@ def _write(
     if result.extras:
         paths["extras_path"] = str(folder / "extras.safetensors")
         write_tensors(Path(paths["extras_path"]), result.extras)
-    if len(sent) < len(weights) or result.weights:
+    if len(sent) < len(weights) or result.weights or type(strategy).merge is not Strategy.merge:
         write_tensors(folder / "own.safetensors", weights)
     if result.memory.tensors or result.memory.values:
         paths["memory_path"] = str(folder / "memory.safetensors")

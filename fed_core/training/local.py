@@ -3,6 +3,7 @@
 import math
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,14 +19,19 @@ from fed_core.tasks.base import Dataset, Task
 #: Called with share done [0..1], running loss [1] and samples per second.
 OnProgress = Callable[[float, float, float], None]
 
+#: Power of the polynomial decay (fedepth spec 7.2).
+POLY_POWER = 0.9
+_CPU = torch.device("cpu")
+
 
 @dataclass(frozen=True)
 class TrainConfig:
     """Options of local training."""
 
     lr: float = option(1e-3, help="learning rate at the first round", low=0.0, high=10.0)
-    lr_final: float = option(0.1, help="learning rate at the last round, as a share of lr", low=0.0, high=1.0)
-    schedule: str = option("cosine", help="course of lr over rounds", choices=("constant", "cosine", "linear"))
+    lr_final_factor: float = option(0.1, help="share of lr that the schedule ends with", low=0.0, high=1.0)
+    schedule: str = option("cosine", help="course of lr over rounds", choices=("constant", "cosine", "linear", "poly"))
+    encoder_lr_scale: float = option(1.0, help="factor on the learning rate of the encoder", low=0.0, high=10.0)
     optimizer: str = option("adamw", help="optimiser, new in every round", choices=("adamw", "adam", "sgd"))
     weight_decay: float = option(0.01, help="weight decay", low=0.0, high=1.0)
     batch_size: int = option(8, help="samples per step", unit="count", low=1, high=4096)
@@ -41,13 +47,21 @@ class TrainConfig:
         check(self)
 
     def lr_of(self, round_number: int, total_rounds: int) -> float:
-        """Return the learning rate of a round: constant within it, scheduled over rounds (fedepth spec 12)."""
-        place = 0.0 if total_rounds <= 1 else (round_number - 1) / (total_rounds - 1)
+        """Return the learning rate of a round: constant within it, scheduled over rounds (fedepth spec 12).
+
+        Args:
+            round_number: from 1.
+            total_rounds: rounds of the run; the schedule is read at (round_number - 1) / total_rounds.
+        """
+        place = min((round_number - 1) / max(total_rounds, 1), 1.0)
         if self.schedule == "constant":
             return self.lr
-        if self.schedule == "linear":
-            return self.lr * (1.0 - place * (1.0 - self.lr_final))
-        return self.lr * (self.lr_final + (1.0 - self.lr_final) * 0.5 * (1.0 + math.cos(math.pi * place)))
+        left = {
+            "linear": 1.0 - place,
+            "poly": math.pow(1.0 - place, POLY_POWER),
+            "cosine": 0.5 * (1.0 + math.cos(math.pi * place)),
+        }[self.schedule]
+        return self.lr * (self.lr_final_factor + (1.0 - self.lr_final_factor) * left)
 
     def torch_device(self) -> torch.device:
         """Return the device; CUDA where it is there and allowed."""
@@ -99,10 +113,9 @@ def train(
     losses: list[float] = []
     plan = _epochs(len(dataset), config)
     total = sum(len(epoch) for epoch in plan)
-    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-        torch.manual_seed(seed)
+    state.num_epochs = len(plan)
+    with seeded(seed, device):
         rule.begin(state)
-        state.num_epochs = len(plan)
         for state.epoch, sizes in enumerate(plan):
             losses = []
             state.model.train()
@@ -114,8 +127,28 @@ def train(
                 speed = seen / max(time.monotonic() - start_s, 1e-9)
                 on_progress(state.step / total, float(np.mean(losses)), speed)
         state.model.eval()
+        _check_finite(state.model)
         result = rule.finish(state)
     return TrainOutcome(float(np.mean(losses)), state.step, time.monotonic() - start_s, result)
+
+
+@contextmanager
+def seeded(seed: int, device: torch.device = _CPU) -> Iterator[None]:
+    """Seed PyTorch's global generators of the CPU and ``device``; put them back afterwards."""
+    gpus = [device] if device.type == "cuda" else []
+    with torch.random.fork_rng(devices=gpus):
+        torch.default_generator.manual_seed(seed)  # torch.manual_seed would also touch GPUs that are not put back
+        for gpu in gpus:
+            with torch.cuda.device(gpu):
+                torch.cuda.manual_seed(seed)
+        yield
+
+
+def _check_finite(model: nn.Module) -> None:
+    """Refuse a model that the last step broke; earlier ones show in the next loss."""
+    for name, tensor in model.state_dict().items():
+        if tensor.is_floating_point() and not torch.isfinite(tensor).all():
+            raise TrainingError(f"tensor {name!r} is no longer finite after training; lower the learning rate")
 
 
 def _step(
@@ -138,11 +171,18 @@ def _step(
 
 
 def _optimizer(model: nn.Module, config: TrainConfig, lr: float) -> torch.optim.Optimizer:
-    parameters = [p for p in model.parameters() if p.requires_grad]
-    if config.optimizer == "sgd":
-        return torch.optim.SGD(parameters, lr=lr, weight_decay=config.weight_decay)
-    kind = torch.optim.AdamW if config.optimizer == "adamw" else torch.optim.Adam
-    return kind(parameters, lr=lr, weight_decay=config.weight_decay)
+    encoder = getattr(model, "encoder", None)
+    inside = {id(p) for p in encoder.parameters()} if encoder is not None else set()
+    groups = [
+        {"params": [p for p in model.parameters() if id(p) not in inside], "lr": lr},
+        {"params": [p for p in model.parameters() if id(p) in inside], "lr": lr * config.encoder_lr_scale},
+    ]
+    kinds: dict[str, Callable[..., torch.optim.Optimizer]] = {
+        "adamw": torch.optim.AdamW,
+        "adam": torch.optim.Adam,
+        "sgd": torch.optim.SGD,
+    }
+    return kinds[config.optimizer](groups, lr=lr, weight_decay=config.weight_decay)
 
 
 def _epochs(num_samples: int, config: TrainConfig) -> list[list[int]]:

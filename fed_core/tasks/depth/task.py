@@ -13,6 +13,7 @@ from torch.nn import functional
 from fed_core.errors import DataError
 from fed_core.tasks.base import Dataset, Task, tasks
 from fed_core.tasks.depth.augment import augment
+from fed_core.training.losses import MIN_PIXELS
 from fed_core.types import Array, DepthFrame
 
 #: ImageNet normalisation of RGB in 0..1.
@@ -57,15 +58,22 @@ class DepthTask(Task):
     """Monocular depth estimation."""
 
     def prepare(self, samples: Iterable[DepthFrame], network: Any) -> DepthDataset:
-        """Resize frames to the network's input: colour by area, depth by nearest neighbour, so that no hole spreads."""
+        """Resize frames to the network's input: colour by area, depth by nearest neighbour, so that no hole spreads.
+
+        Frames whose loss would be zero, for lack of depth that the network can say, are left out.
+        """
         height, width = network.input_size
+        limits_m = (network.d_min, network.d_max)
         rgb, depth = [], []
         for frame in samples:
-            rgb.append(resize_rgb(frame.rgb, height, width))
-            depth.append(cv2.resize(frame.depth_m, (width, height), interpolation=cv2.INTER_NEAREST_EXACT))
+            small = cv2.resize(frame.depth_m, (width, height), interpolation=cv2.INTER_NEAREST_EXACT)
+            if known(small, limits_m).sum() >= MIN_PIXELS:
+                rgb.append(resize_rgb(frame.rgb, height, width))
+                depth.append(small)
         if not rgb:
-            raise DataError("no usable sample: every frame is broken or lacks depth")
-        return DepthDataset(np.stack(rgb), np.stack(depth).astype(np.float32), (network.d_min, network.d_max))
+            low, high = limits_m
+            raise DataError(f"no usable sample: every frame is broken or lacks depth between {low} m and {high} m")
+        return DepthDataset(np.stack(rgb), np.stack(depth).astype(np.float32), limits_m)
 
     def batch(
         self, dataset: DepthDataset, indexes: Sequence[int], rng: np.random.Generator | None = None
@@ -75,13 +83,11 @@ class DepthTask(Task):
         depth = dataset.depth_m[list(indexes)]
         if rng is not None:
             rgb, depth = augment(rgb, depth, rng)
-        low, high = dataset.limits_m
-        with np.errstate(invalid="ignore"):
-            mask = np.isfinite(depth) & (depth >= low) & (depth <= high)
+        mask = known(depth, dataset.limits_m)
         image = (rgb - MEAN) / STD
         return DepthBatch(
             torch.from_numpy(np.ascontiguousarray(image.transpose(0, 3, 1, 2))),
-            torch.from_numpy(np.where(mask, depth, np.float32(low)))[:, None],
+            torch.from_numpy(np.where(mask, depth, np.float32(1.0)))[:, None],
             torch.from_numpy(mask)[:, None],
         )
 
@@ -108,6 +114,12 @@ class DepthTask(Task):
         full = functional.interpolate(depth, size=rgb.shape[:2], mode="bilinear", align_corners=False)
         found: npt.NDArray[np.float32] = full[0, 0].float().cpu().numpy()
         return found
+
+
+def known(depth_m: Array, limits_m: tuple[float, float]) -> npt.NDArray[np.bool_]:
+    """Return where depth (..., H, W) in metres is finite and within the limits, both included."""
+    with np.errstate(invalid="ignore"):
+        return np.asarray(np.isfinite(depth_m) & (depth_m >= limits_m[0]) & (depth_m <= limits_m[1]))
 
 
 def resize_rgb(rgb: Array, height: int, width: int) -> npt.NDArray[np.uint8]:

@@ -99,9 +99,19 @@ def test_colour_shrinks_by_area() -> None:
     assert (resize_rgb(checkers, 8, 12) == 100).all()
 
 
+def test_frames_without_enough_depth_in_range_are_left_out() -> None:
+    few = np.full((8, 12), 2.0)
+    few.flat[63:] = 30.0  # 63 known pixels, one less than the loss wants
+
+    dataset = DepthTask().prepare([frame(few), frame(np.full((8, 12), 3.0)), frame(np.full((8, 12), 90.0))], NETWORK)
+
+    assert len(dataset) == 1 and (dataset.depth_m == 3.0).all()
+
+
 def test_no_frame_is_an_error() -> None:
-    with pytest.raises(DataError, match="no usable sample: every frame is broken or lacks depth"):
-        DepthTask().prepare([], NETWORK)
+    text = r"^no usable sample: every frame is broken or lacks depth between 0.5 m and 20.0 m$"
+    with pytest.raises(DataError, match=text):
+        DepthTask().prepare([frame(np.full((8, 12), 90.0))], NETWORK)
 
 
 def test_prediction_comes_at_the_size_of_the_image() -> None:
