@@ -125,20 +125,24 @@ class FleetRun:
         what: str,
     ) -> None:
         """Wait for a condition, woken by every line of the monitor; silence of the whole fleet is an error."""
-        quiet_since_s, last = time.monotonic(), ""
+        quiet_since_s, last = time.monotonic(), monitor.state.position()
         while not done():
             with monitor.changed:
                 monitor.changed.wait(timeout=0.5)
             view.refresh()
-            now = json.dumps([monitor.state.fleet.get("round"), monitor.state.robots], default=str, sort_keys=True)
+            now = monitor.state.position()
             if now != last:
                 quiet_since_s, last = time.monotonic(), now
-            self._fail_early(monitor)
+            self._fail_early(monitor, supervisor)
             if time.monotonic() - quiet_since_s > STALL_S:
                 hint = supervisor.log_tail("aggregator")
                 raise FedError(f"nothing moved for {STALL_S:.0f} s while waiting for {what}; aggregator: {hint}")
 
-    def _fail_early(self, monitor: MonitorReader) -> None:
+    def _fail_early(self, monitor: MonitorReader, supervisor: Supervisor) -> None:
+        for entry in self._fleet.robots:
+            fed = (self._folder / "robots" / entry.id / "samples").exists()
+            if entry.source is not None and not fed and not supervisor.running(f"{entry.id}_replay"):
+                raise FedError(f"the replay of {entry.id} ended: {supervisor.log_tail(f'{entry.id}_replay')}")
         for robot in monitor.state.robots.values():
             if robot["phase"] == "failed":
                 raise FedError(f"robot {robot['id']} failed: {robot['text']}")

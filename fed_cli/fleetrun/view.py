@@ -39,6 +39,11 @@ class FleetState:
         elif kind == "selection":
             self.selections.append(line)
 
+    def position(self) -> str:
+        """Return a text that changes whenever anything in the fleet moves on."""
+        robots = [(r["id"], r["phase"], r["round"], r["progress"], r["samples"]) for r in self.robots.values()]
+        return repr((self.fleet.get("run"), self.fleet.get("phase"), self.fleet.get("round"), robots))
+
     def finished(self, run: str) -> bool:
         """Return whether the models of a run are final."""
         return bool(self.plans.get(run, {}).get("finished")) and self.fleet.get("run") == run

@@ -67,14 +67,17 @@ def frame_from_msgs(colour: Image, depth: Image, info: CameraInfo) -> DepthFrame
 def frame_to_msgs(frame: DepthFrame) -> tuple[Image, Image, CameraInfo]:
     """Return colour (rgb8), depth (32FC1 metres) and camera of a frame, with equal stamp and frame."""
     header = Header(stamp=to_stamp(frame.stamp_ns), frame_id=frame.frame_id)
-    colour = _BRIDGE.cv2_to_imgmsg(frame.rgb, encoding="rgb8", header=header)
+    colour = _BRIDGE.cv2_to_imgmsg(frame.rgb, encoding="rgb8")
+    colour.header = header
     height, width = frame.rgb.shape[:2]
     return colour, depth_to_msg(frame.depth_m, header), info_to_msg(frame.intrinsics, height, width, header)
 
 
 def depth_to_msg(depth_m: npt.NDArray[np.float32], header: Header) -> Image:
     """Return (H, W) float32 metres as a 32FC1 image."""
-    return _BRIDGE.cv2_to_imgmsg(np.ascontiguousarray(depth_m, np.float32), encoding="32FC1", header=header)
+    msg = _BRIDGE.cv2_to_imgmsg(np.ascontiguousarray(depth_m, np.float32), encoding="32FC1")
+    msg.header = header
+    return msg
 
 
 def info_to_msg(intrinsics: Any, height: int, width: int, header: Header) -> CameraInfo:
