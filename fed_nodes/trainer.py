@@ -1,6 +1,8 @@
 """The child process of a node: runs jobs with PyTorch, one JSON object per line in and out.
 
-It speaks no ROS. It dies with its parent, and leaves Ctrl-C to the node, which ends it.
+In: ``{"job": NAME, "kind": KIND, ...}`` with the arguments of the job. Out, each with the job's name: event "progress"
+(share, loss, samples_per_s), at the end "done" (result) or "failed" (text). It speaks no ROS. It dies with its parent,
+and leaves Ctrl-C to the node, which ends it.
 """
 
 import argparse
@@ -25,8 +27,8 @@ def main() -> int:
     parser.add_argument("--parent", type=int, required=True, help="process id of the node")
     parser.add_argument("--nice", type=int, default=5, help="added niceness")
     options = parser.parse_args()
-    _die_with_parent(options.parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _die_with_parent(options.parent)
     os.nice(options.nice)
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # whatever a library prints must not break the protocol
@@ -53,11 +55,18 @@ def _work(request: dict[str, Any], answers: TextIO) -> None:
         say("done", result=_run(kind, request, on_progress))
     except FedError as err:
         say("failed", text=str(err))
-    except MemoryError:
-        say("failed", text="out of memory; use a smaller batch_size or network")
     except Exception as err:  # the node must hear of it, whatever it is
         traceback.print_exc()
-        say("failed", text=f"{type(err).__name__}: {' '.join(str(err).split())}")
+        say("failed", text=_explain(err))
+
+
+def _explain(error: Exception) -> str:
+    """Return one line for people."""
+    text = f"{type(error).__name__}: {' '.join(str(error).split())}"
+    # PyTorch reports it as OutOfMemoryError on a GPU, as a plain RuntimeError of its allocator on the CPU.
+    if isinstance(error, MemoryError) or "OutOfMemory" in text or "can't allocate memory" in text:
+        return "out of memory; use a smaller batch_size or network"
+    return text
 
 
 def _run(kind: str, arguments: dict[str, Any], on_progress: Any) -> dict[str, Any]:
@@ -68,10 +77,18 @@ def _run(kind: str, arguments: dict[str, Any], on_progress: Any) -> dict[str, An
 
 
 def _die_with_parent(parent: int) -> None:
+    """End this process when ``parent`` ends, however it ends; the end of standard input does the rest elsewhere."""
+
+    def check(*_: Any) -> None:
+        if os.getppid() != parent:
+            os._exit(1)
+
     if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:  # it died before the line above
-        os._exit(0)
+        # The kernel sends the signal when the *thread* that started us ends, too. So it must be one that can be looked
+        # into: SIGKILL would take the trainer down with any short-lived thread of the node.
+        signal.signal(signal.SIGUSR1, check)
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGUSR1)
+    check()  # it may have ended before the line above
 
 
 if __name__ == "__main__":
