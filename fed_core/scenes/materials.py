@@ -1,0 +1,88 @@
+"""Surface pictures of a world in one array with all mip levels, so that one gather colours every pixel."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from fed_core.scenes.textures import SIZE
+
+Floats = npt.NDArray[np.float64]
+F32 = npt.NDArray[np.float32]
+LEVELS = SIZE.bit_length()  # 256, 128, ... 1
+
+
+@dataclass(frozen=True)
+class Material:
+    """How a surface looks.
+
+    Attributes:
+        picture: (S, S, 4) sRGB colour and glow mask, see ``textures``.
+        tile_m: side of one repeat in metres.
+        glow: radiance of the glow mask, in the unit of the world's light.
+        mirror: share of the sky that it reflects at normal incidence.
+        soft: True for foliage, whose leaves let light through.
+    """
+
+    picture: Floats
+    tile_m: float
+    glow: float = 0.0
+    mirror: float = 0.0
+    soft: bool = False
+
+
+class Atlas:
+    """Materials by number, ready to be looked up for many points at once."""
+
+    def __init__(self, materials: Mapping[str, Material]) -> None:
+        self.numbers = {name: i for i, name in enumerate(materials)}
+        chosen = list(materials.values())
+        self.tile_m = np.array([m.tile_m for m in chosen], np.float32)
+        self.glow = np.array([m.glow for m in chosen], np.float32)
+        self.mirror = np.array([m.mirror for m in chosen], np.float32)
+        self.soft = np.array([m.soft for m in chosen], np.bool_)
+        sizes = [SIZE >> k for k in range(LEVELS)]
+        self._start = np.cumsum([0] + [s * s for s in sizes[:-1]]).astype(np.int32)
+        self._per_material = sum(s * s for s in sizes)
+        self._texels = np.concatenate([_pyramid(m.picture) for m in chosen])
+
+    def sample(self, material: npt.NDArray[np.int32], uv: F32, footprint_m: F32) -> F32:
+        """Return linear colour and glow mask, (N, 4) float32.
+
+        Args:
+            material: (N,) material numbers.
+            uv: (N, 2) metres along the surface.
+            footprint_m: (N,) side of the pixel on the surface in metres; picks the mip level.
+        """
+        tile = self.tile_m[material]
+        level = np.log2(np.maximum(footprint_m / tile * SIZE, 1.0)) + np.float32(0.25)
+        level = np.minimum(level, LEVELS - 1).astype(np.int32)
+        side = (SIZE >> level).astype(np.int32)
+        base = material * np.int32(self._per_material) + self._start[level]
+        place = (uv / tile[:, None] % 1.0) * side[:, None] - np.float32(0.5)
+        whole = np.floor(place)
+        f = place - whole
+        x0, y0 = whole[:, 0].astype(np.int32), whole[:, 1].astype(np.int32)
+        mask = side - 1  # sides are powers of two
+        x1, y1 = (x0 + 1) & mask, (y0 + 1) & mask
+        x0, y0 = x0 & mask, y0 & mask
+        row0, row1 = base + y0 * side, base + y1 * side
+        fx, fy = f[:, :1], f[:, 1:]
+        t = self._texels
+        low = t.take(row0 + x0, axis=0) * (1 - fx) + t.take(row0 + x1, axis=0) * fx
+        high = t.take(row1 + x0, axis=0) * (1 - fx) + t.take(row1 + x1, axis=0) * fx
+        result: F32 = low * (1 - fy) + high * fy
+        return result
+
+
+def _pyramid(picture: Floats) -> F32:
+    """Return all mip levels in linear light, one below the other, (P, 4)."""
+    level = np.concatenate([np.clip(picture[..., :3], 0, 1) ** 2.2, picture[..., 3:]], 2)
+    rows = []
+    while True:
+        rows.append(level.reshape(-1, 4))
+        if level.shape[0] == 1:
+            return np.concatenate(rows).astype(np.float32)
+        half = level.shape[0] // 2
+        level = level.reshape(half, 2, half, 2, 4).mean((1, 3))
