@@ -18,10 +18,10 @@ class Material:
     """How a surface looks.
 
     Attributes:
-        picture: (S, S, 4) sRGB colour and glow mask, see ``textures``.
+        picture: (S, S, 4) sRGB colour and mask, see ``textures``.
         tile_m: side of one repeat in metres.
-        glow: radiance of the glow mask, in the unit of the world's light.
-        mirror: share of the sky that it reflects at normal incidence.
+        glow: radiance under the mask, in the unit of the world's light.
+        mirror: share of the sky that it reflects at normal incidence under the mask.
         soft: True for foliage, whose leaves let light through.
     """
 

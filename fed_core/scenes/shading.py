@@ -59,7 +59,7 @@ def _surface(world: World, origin: F32, rays: tuple[F32, F32], hits: Hits, pixel
         total += beam[:, None] * world.headlight.astype(np.float32)
     total += (world.atlas.glow[material] * texel[:, 3])[:, None]
     color: F32 = albedo * total
-    return _with_mirror(world, color, view, normal, world.atlas.mirror[material] * (1 - texel[:, 3]))
+    return _with_mirror(world, color, view, normal, world.atlas.mirror[material] * texel[:, 3])
 
 
 def _sunlight(world: World, points: F32, normal: F32, soft: npt.NDArray[np.bool_]) -> F32:

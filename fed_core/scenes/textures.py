@@ -1,4 +1,4 @@
-"""Procedural surface pictures: (S, S, 4) float64, sRGB colour in 0..1 and a glow mask, all tileable."""
+"""Procedural surface pictures: (S, S, 4) float64, sRGB colour in 0..1 and a mask (glow or glass), all tileable."""
 
 import numpy as np
 import numpy.typing as npt
@@ -99,7 +99,6 @@ def bark(rng: np.random.Generator) -> Floats:
 
 def leaves(rng: np.random.Generator, count: int = 900) -> Floats:
     """Many small overlapping leaves, dark between them."""
-    y, x = np.mgrid[0:SIZE, 0:SIZE]
     tone = 0.10 + 0.18 * noise(rng, 32, 2)
     hue = np.zeros((SIZE, SIZE))
     for k in range(count):
@@ -115,7 +114,7 @@ def leaves(rng: np.random.Generator, count: int = 900) -> Floats:
         hue[where] = np.where(inside, rng.uniform(-1, 1), hue[where])
     base = picture(tone, (0.04, 0.07, 0.04), (0.95, 1.0, 0.72))
     base[..., 0] *= 1 + 0.15 * hue
-    return np.clip(base, 0, 1) + 0 * (x + y)[..., None]
+    return np.clip(base, 0, 1)
 
 
 def blades(rng: np.random.Generator) -> Floats:
@@ -131,7 +130,7 @@ def litter(rng: np.random.Generator) -> Floats:
     base = speckle(rng, (0.16, 0.12, 0.08), (0.42, 0.33, 0.22), 32)
     leaf = leaves(rng, 500)
     cover = (noise(rng, 16, 3) > 0.45)[..., None] & (leaf[..., 1:2] > 0.3)
-    base[..., :3] = np.where(cover, leaf[..., :3] * np.array([0.72, 0.48, 0.32]), base[..., :3])
+    base[..., :3] = np.where(cover, leaf[..., :3] * np.array([0.62, 0.47, 0.36]), base[..., :3])
     moss = np.clip(noise(rng, 4) * 3 - 1.7, 0, 0.7)[..., None]
     base[..., :3] = base[..., :3] * (1 - moss) + moss * np.array([0.22, 0.30, 0.10])
     return base
@@ -149,7 +148,7 @@ def rock(rng: np.random.Generator) -> Floats:
 
 
 def facade(rng: np.random.Generator, wall: Floats, style: int, lit: float) -> Floats:
-    """8 x 8 window bays on a ``wall`` picture; the share ``lit`` of the windows glows (mask in channel 3).
+    """8 x 8 window bays on a ``wall`` picture; the mask marks the share ``lit`` of the windows, for 0 all glass.
 
     Styles: 0 upright windows with sills, 1 wide office bands, 2 glass curtain with thin mullions.
     """
@@ -173,12 +172,12 @@ def facade(rng: np.random.Generator, wall: Floats, style: int, lit: float) -> Fl
     warm = rng.uniform(0.4, 1.0, (8, 8))[row.astype(int), column.astype(int)]
     glow = inside & on & ~bar
     base[glow, :3] = np.array([1.0, 0.80, 0.48]) * (0.75 + 0.25 * noise(rng, 32))[glow, None]
-    base[..., 3] = glow * warm * (0.55 + 0.45 * v)
+    base[..., 3] = glow * warm * (0.55 + 0.45 * v) if lit else inside & ~blind & ~bar
     return base
 
 
 def shop(rng: np.random.Generator, lit: float) -> Floats:
-    """Ground-floor shop fronts, 4 across: glass, frame, door and a coloured sign band."""
+    """Ground-floor shop fronts, 4 across, with sign bands; the mask marks what glows, for ``lit`` 0 all glass."""
     column, _, u, v = _cells(4, 1)
     which = column.astype(int)
     base = picture(noise(rng, 16), (0.46, 0.44, 0.42), (0.58, 0.56, 0.53))
@@ -195,7 +194,8 @@ def shop(rng: np.random.Generator, lit: float) -> Floats:
     )
     base[letters, :3] = 0.95
     on = (rng.random(4) < lit)[which]
-    base[..., 3] = on * (glass & ~door) * 0.55 * (0.4 + 0.6 * goods) + (lit > 0.3) * (0.3 * sign + 0.5 * letters)
+    shine = on * (glass & ~door) * 0.55 * (0.4 + 0.6 * goods) + 0.3 * sign + 0.5 * letters
+    base[..., 3] = shine if lit else glass & ~door
     return base
 
 

@@ -52,7 +52,9 @@ class City:
 
     def _materials(self) -> dict[str, Material]:
         rng = self._rng
-        lit = 0.38 if self._night else 0.02
+        lit = 0.38 if self._night else 0.0
+        shine = 0.0 if self._night else 0.28
+        polished = _glowing(textures.plain(rng))
         glow = 2.2 if self._night else 0.0
         wall = textures.speckle(rng, (0.84, 0.83, 0.81), (1.0, 0.99, 0.97))
         tower = textures.speckle(rng, (0.55, 0.57, 0.60), (0.7, 0.72, 0.75))
@@ -62,11 +64,11 @@ class City:
             "concrete": Material(textures.speckle(rng, (0.70, 0.69, 0.67), (0.92, 0.91, 0.89)), 3.0),
             "roof": Material(textures.speckle(rng, (0.34, 0.33, 0.33), (0.52, 0.51, 0.49)), 4.0),
             "marking": Material(textures.speckle(rng, (0.72, 0.72, 0.70), (0.90, 0.90, 0.87)), 1.5),
-            "brick": Material(textures.facade(rng, textures.bricks(rng, 64, 32), 0, lit), 8 * BAY_M, glow),
-            "plaster": Material(textures.facade(rng, wall, 0, lit), 8 * BAY_M, glow),
-            "office": Material(textures.facade(rng, wall, 1, lit), 8 * BAY_M, glow),
-            "tower": Material(textures.facade(rng, tower, 2, lit), 8 * BAY_M, glow, mirror=0.25),
-            "shop": Material(textures.shop(rng, 0.75 if self._night else 0.0), 14.4, 1.6 if self._night else 0.0, 0.0 if self._night else 0.12),
+            "brick": Material(textures.facade(rng, textures.bricks(rng, 64, 32), 0, lit), 8 * BAY_M, glow, shine),
+            "plaster": Material(textures.facade(rng, wall, 0, lit), 8 * BAY_M, glow, shine),
+            "office": Material(textures.facade(rng, wall, 1, lit), 8 * BAY_M, glow, shine),
+            "tower": Material(textures.facade(rng, tower, 2, lit), 8 * BAY_M, glow, shine),
+            "shop": Material(textures.shop(rng, 0.75 if self._night else 0.0), 14.4, 1.6 if self._night else 0.0, shine),
             "lawn": Material(textures.blades(rng), 2.2),
             "bark": Material(textures.bark(rng), 1.1),
             "leaves": Material(textures.leaves(rng), 1.5, soft=True),
@@ -74,9 +76,9 @@ class City:
             "cloth": Material(textures.weave(rng), 0.5),
             "stripes": Material(_striped(textures.plain(rng)), 1.2),
             "wood": Material(textures.wood(rng), 1.0),
-            "paint": Material(textures.plain(rng), 1.0, mirror=0.10),
-            "glass": Material(textures.plain(rng), 1.0, mirror=0.30),
-            "glow": Material(_glowing(textures.plain(rng)), 1.0, 9.0),
+            "paint": Material(polished, 1.0, mirror=0.10),
+            "glass": Material(polished, 1.0, mirror=0.30),
+            "glow": Material(polished, 1.0, 9.0),
         }
 
     def _build(self) -> None:

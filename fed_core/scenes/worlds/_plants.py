@@ -21,7 +21,7 @@ class Tree:
 
     def plant(self, layout: Layout, place: Floats, yaw: float, tint: Floats) -> None:
         """Add a copy to ``layout``."""
-        layout.add(self.wood.moved(place, yaw).tinted((0.55, 0.45, 0.36)), "bark", "tree")
+        layout.add(self.wood.moved(place, yaw).tinted((0.46, 0.38, 0.31)), "bark", "tree")
         if self.leaves is not None:
             layout.add(self.leaves.moved(place, yaw).tinted(tint), "leaves", "tree")
 
@@ -129,7 +129,7 @@ def tuft(rng: np.random.Generator, height_m: float, blades: int, spread: float) 
     faces = (one[None] + 5 * np.arange(blades)[:, None, None]).reshape(-1, 3)
     normals = np.tile([0.0, 0.0, 1.0], (len(vertices), 1)) * 0.8 + np.repeat(out, 5, 0) * 0.3
     normals /= np.linalg.norm(normals, axis=1, keepdims=True)
-    tone = np.tile([0.35, 0.35, 0.9, 0.9, 1.3], blades)[:, None] * np.ones(3)
+    tone = np.tile([0.35, 0.35, 0.8, 0.8, 1.05], blades)[:, None] * np.ones(3)
     return Mesh(vertices, faces.astype(np.int64), normals, vertices[:, :2] * 0.5 + vertices[:, 2:], tone)
 
 

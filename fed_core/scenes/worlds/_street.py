@@ -92,7 +92,7 @@ def add_street_lamp(layout: Layout, place: Floats, yaw: float, lit: bool, color:
     layout.add(bulb.tinted(color).moved(place, yaw), "glow" if lit else "plain", "lamp")
     if lit:
         spot = np.asarray(place) + [1.35 * np.cos(yaw), 1.35 * np.sin(yaw), 6.27]
-        layout.lamps.append(Lamp(spot[None], color * 34.0, np.array([0, 0, -1.0]), 20.0))
+        layout.lamps.append(Lamp(spot[None], color * 34.0, np.array([0, 0, -1.0]), 24.0))
 
 
 def add_traffic_light(layout: Layout, place: Floats, yaw: float, state: int, lit: bool) -> None:

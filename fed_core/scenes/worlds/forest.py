@@ -76,7 +76,7 @@ def _look(rng: np.random.Generator) -> Look:
         sun_rgb=np.array([3.6, 3.2, 2.6]) + warm * np.array([0.2, -0.1, -0.5]),
         clouds=np.clip(textures.noise(rng, 4, 5) * 2.6 - 1.1, 0, 0.9),
     )
-    air = Air(rng.uniform(0.006, 0.013), flight_m=(15.0, 20.0), flight_pitch_deg=(32.0, 45.0), speed=0.8)
+    air = Air(rng.uniform(0.004, 0.008), flight_m=(15.0, 20.0), flight_pitch_deg=(32.0, 45.0), speed=0.8)
     return Look(sky, Ambient(np.array([0.42, 0.46, 0.28]), 0.8, 40), air, exposure=1.0, sky_share=1.5)
 
 
@@ -112,13 +112,7 @@ def _tree(rng: np.random.Generator, kind: int, detail: int) -> plants.Tree:
 def _plant_trees(rng: np.random.Generator, layout: Layout, height: Height, trail: Route) -> None:
     """Plant trees of a few kinds at least 1.9 m from the trail."""
     share = rng.dirichlet((1.6, 1.6, 0.8))
-    models = [
-        [
-            k(rng, rng.uniform(9, 14), rng.uniform(2.3, 3.3), rng.uniform(2.6, 4.0) if k is not plants.conifer else 1.9)
-            for _ in range(4)
-        ]
-        for k in kinds
-    ]
+    models = [[_tree(rng, kind, 2 if k < 5 else 1) for k in range(8)] for kind in range(3)]
     snags = [plants.snag(rng, rng.uniform(3, 7)) for _ in range(2)]
     season = plants.AUTUMN if rng.random() < 0.3 else plants.GREENS
     spots = _spots(rng, rng.uniform(4.9, 6.0), 62)
@@ -156,7 +150,7 @@ def _plant_undergrowth(rng: np.random.Generator, layout: Layout, height: Height,
         spots = _spots(rng, spacing, half)
         spots = spots[(trail.distance_to(spots) > clear) & (rng.random(len(spots)) < 0.7)]
         for spot, z in zip(spots, height(spots[:, 0], spots[:, 1]), strict=True):
-            tint = np.ones(3) if material == "rock" else green * rng.uniform(0.7, 1.25)
+            tint = np.ones(3) if material == "rock" else green * rng.uniform(0.45, 0.85)
             mesh = models[int(rng.integers(len(models)))].moved((*spot, z - 0.04), rng.uniform(0, 6.28))
             layout.add(mesh.tinted(tint), material, label)
     for spot in _spots(rng, 17.0, 40):
