@@ -4,7 +4,7 @@ PyTorch is imported here; nodes import this package only where a model is loaded
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -52,7 +52,11 @@ class Task(ABC):
 
     @abstractmethod
     def predict(self, network: nn.Module, rgb: Array) -> Array:
-        """Return the prediction for one image (H, W, 3) uint8 RGB, at its size."""
+        """Return the prediction for one image (H, W, 3) uint8 RGB, at its size; the network is in eval mode."""
+
+    @abstractmethod
+    def metrics(self, prediction: Any, sample: Any, **options: Any) -> Mapping[str, float] | None:
+        """Return the scores of one prediction, None where the sample holds no truth; options are the task's own."""
 
 
 tasks: Registry[type[Task]] = Registry("task", "fed_core.tasks")

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from fed_core.errors import DataError
+from fed_core.metrics.depth import score_frame
 from fed_core.tasks.base import Dataset, Task, tasks
 from fed_core.tasks.depth.augment import augment
 from fed_core.training.losses import MIN_PIXELS
@@ -114,6 +115,12 @@ class DepthTask(Task):
         full = functional.interpolate(depth, size=rgb.shape[:2], mode="bilinear", align_corners=False)
         found: npt.NDArray[np.float32] = full[0, 0].float().cpu().numpy()
         return found
+
+    def metrics(
+        self, prediction: npt.NDArray[np.float32], sample: DepthFrame, **options: Any
+    ) -> dict[str, float] | None:
+        """Return the scores of a predicted depth (H, W) float32 metres; options: see :func:`score_frame`."""
+        return score_frame(prediction, sample.depth_m, **{"cap_m": 80.0, **options})
 
 
 def known(depth_m: Array, limits_m: tuple[float, float]) -> npt.NDArray[np.bool_]:

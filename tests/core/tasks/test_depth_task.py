@@ -123,6 +123,15 @@ def test_prediction_comes_at_the_size_of_the_image() -> None:
     np.testing.assert_allclose(depth, 3.0, rtol=1e-6)
 
 
+def test_a_prediction_is_scored_against_its_frame() -> None:
+    sample = frame(np.array([[2.0, 4.0, 50.0, np.nan]]))
+    predicted = np.array([[3.0, 4.0, 25.0, 1.0]], np.float32)
+
+    assert DepthTask().metrics(predicted, sample)["abs_rel"] == pytest.approx((0.5 + 0.0 + 0.5) / 3)
+    assert DepthTask().metrics(predicted, sample, cap_m=10.0)["abs_rel"] == pytest.approx(0.25)
+    assert DepthTask().metrics(predicted, frame(np.full((1, 4), np.nan))) is None
+
+
 def test_prediction_and_training_see_the_same_image() -> None:
     task, network = DepthTask(), Constant()
     rgb = np.random.default_rng(0).integers(0, 256, (21, 33, 3), dtype=np.uint8)

@@ -255,6 +255,39 @@ def test_the_next_round_takes_up_what_stayed(tmp_path: Path, samples: dict[str, 
     assert after["encoder.1.num_batches_tracked"] > before["encoder.1.num_batches_tracked"]
 
 
+def test_a_strategy_that_merges_gets_its_own_weights_back(
+    tmp_path: Path, samples: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @dataclass(frozen=True)
+    class Own(FedAvg):
+        def merge(self, name: str, own: Any, loaded: Any, memory: Memory) -> Any:
+            return own
+
+    strategies.names()
+    monkeypatch.setitem(strategies._entries, "own", Own)
+    still = {"lr": 0.0, "weight_decay": 0.0, "batch_size": 4, "device": "cpu", "threads": 1}
+    first = work("train", **order(tmp_path, samples, strategy="own"))
+    own = tmp_path / "out" / "own.safetensors"
+    write_tensors(tmp_path / "other", state_arrays(tiny(9)))
+
+    load, out = {"global": str(tmp_path / "other")}, str(tmp_path / "second")
+    second = work(
+        "train", **order(tmp_path, samples, strategy="own", own=str(own), load=load, train=still, out_dir=out)
+    )
+
+    np.testing.assert_array_equal(weights(second)["head.weight"], weights(first)["head.weight"])
+
+
+def test_jobs_leave_the_global_random_state(tmp_path: Path, samples: dict[str, Any]) -> None:
+    torch.manual_seed(11)
+    expected = torch.random.get_rng_state()
+
+    work("train", **order(tmp_path, samples))
+    work("count", task="depth", **NETWORK, **samples)
+
+    assert torch.equal(torch.random.get_rng_state(), expected)
+
+
 def test_wrong_requests_are_named(tmp_path: Path, samples: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match="no job is called 'dance'; known: init, count, describe, train"):
         work("dance")

@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -147,6 +147,29 @@ def test_a_rule_changes_the_loss_but_not_the_reported_one() -> None:
     assert run(tiny(), rule=Heavy()).loss == run(tiny()).loss
 
 
+@dataclass
+class Proximal(LocalRule):
+    """Pulls towards the start, as FedProx does."""
+
+    mu: float
+
+    def loss(self, state: LocalState, batch: Any, outputs: Any, task_loss: torch.Tensor) -> torch.Tensor:
+        drift = sum(((p - state.start[name]) ** 2).sum() for name, p in state.model.named_parameters())
+        return task_loss + 0.5 * self.mu * drift
+
+
+def test_a_proximal_term_keeps_the_weights_near_the_start() -> None:
+    plain, none, strong = tiny(), tiny(), tiny()
+    config = replace(PLAIN, local_epochs=10)
+    for network, rule in ((plain, LocalRule()), (none, Proximal(0.0)), (strong, Proximal(1000.0))):
+        run(network, config, rule=rule)
+
+    start = state_arrays(tiny())["encoder.0.weight"]
+    moved = [np.linalg.norm(state_arrays(network)["encoder.0.weight"] - start) for network in (plain, strong)]
+    assert all(np.array_equal(a, b) for a, b in zip(*map(list, values_of(plain, none)), strict=True))
+    assert moved[1] < 0.5 * moved[0]
+
+
 def test_a_corrected_gradient_moves_the_weights() -> None:
     class Still(LocalRule):
         def correct_gradient(self, state: LocalState) -> None:
@@ -220,6 +243,15 @@ def test_a_loss_that_is_not_finite_ends_the_round() -> None:
 
     with pytest.raises(TrainingError, match=r"^the loss became nan at step 1; lower the learning rate$"):
         run(tiny(), rule=Broken())
+
+
+def test_weights_that_the_last_step_broke_are_not_returned() -> None:
+    class Exploding(LocalRule):
+        def correct_gradient(self, state: LocalState) -> None:
+            state.model.head.bias.grad.fill_(float("inf"))
+
+    with pytest.raises(TrainingError, match=r"^tensor '[a-z.0-9]+' is no longer finite after training; lower the lea"):
+        run(tiny(), replace(PLAIN, max_steps=1), rule=Exploding())
 
 
 def test_frames_without_known_depth_leave_the_gradient_zero() -> None:
