@@ -27,6 +27,7 @@ from fed_nodes.convert import fleet as convert
 from fed_nodes.diagnostics import Diagnostics
 from fed_nodes.host import RoleHost, fetch_for, guarded
 from fed_nodes.jobs import Jobs
+from fed_nodes.timers import steady_timer
 
 
 @dataclass(frozen=True)
@@ -119,7 +120,7 @@ class AggregatorNode(Node):
         ):
             self.create_subscription(kind, f"{fleet}/{topic}", guarded(self, reader, post), profile)
         self.create_service(RegisterRobot, f"{fleet}/register", self._on_register)
-        self.create_timer(1.0, self._on_tick)
+        steady_timer(self, 1.0, self._on_tick)
 
     def _on_tick(self) -> None:
         self._host.feed(ev.Tick())

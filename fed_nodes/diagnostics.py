@@ -6,6 +6,7 @@ from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from rclpy.node import Node
 
 from fed_nodes import qos
+from fed_nodes.timers import steady_timer
 
 _LEVELS = {
     "ok": DiagnosticStatus.OK,
@@ -26,7 +27,7 @@ class Diagnostics:
     def __init__(self, node: Node, hardware_id: str, health: Callable[[], tuple[str, str, Mapping[str, str]]]) -> None:
         self._node, self._hardware_id, self._health = node, hardware_id, health
         self._publisher = node.create_publisher(DiagnosticArray, "/diagnostics", qos.DIAGNOSTICS)
-        node.create_timer(1.0, self._publish)
+        steady_timer(node, 1.0, self._publish)
 
     def _publish(self) -> None:
         level, text, values = self._health()

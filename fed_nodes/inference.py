@@ -33,6 +33,7 @@ from fed_nodes.diagnostics import Diagnostics
 from fed_nodes.frames import COLOUR, INFO
 from fed_nodes.host import RoleHost, fetch_for, guarded
 from fed_nodes.serving import LiveModel, ServingThread
+from fed_nodes.timers import steady_timer
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ class InferenceNode(LifecycleNode):
         self._boundary = True
         self._diagnostics = Diagnostics(self, self._config.reader_id, self._health)
         if self._config.autostart:
-            self._starter = self.create_timer(0.0, self._autostart)
+            self._starter = steady_timer(self, 0.0, self._autostart)
 
     def _autostart(self) -> None:
         self._starter.cancel()
@@ -132,7 +133,7 @@ class InferenceNode(LifecycleNode):
             subscription = self.create_subscription(kind, topic, callback, profile)
             self._opened.append(partial(self.destroy_subscription, subscription))
         service = self.create_service(Trigger, "new_sequence", self._on_new_sequence)
-        timer = self.create_timer(1.0, self._on_tick)
+        timer = steady_timer(self, 1.0, self._on_tick)
         self._opened += [lambda: self.destroy_service(service), lambda: self.destroy_timer(timer)]
 
     def _close(self) -> None:

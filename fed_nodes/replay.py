@@ -19,6 +19,7 @@ from fed_nodes import params, qos, run
 from fed_nodes.convert.images import frame_to_msgs, to_stamp
 from fed_nodes.diagnostics import Diagnostics
 from fed_nodes.frames import COLOUR, DEPTH, INFO
+from fed_nodes.timers import steady_timer
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,7 @@ class ReplayNode(Node):
             raise DataError(f"{self._sequence.source} holds no frame")
         self._publisher = FramePublisher(self, reliable=self._config.reliable)
         self._next, self._skipped = 0, 0
-        self._timer = self.create_timer(1.0 / self._config.rate_hz, self._step)
+        self._timer = steady_timer(self, 1.0 / self._config.rate_hz, self._step)
         self._diagnostics = Diagnostics(self, self._sequence.name, self._health)
 
     def _step(self) -> None:

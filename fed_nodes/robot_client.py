@@ -28,6 +28,7 @@ from fed_nodes.diagnostics import Diagnostics
 from fed_nodes.host import RoleHost, fetch_for, guarded
 from fed_nodes.jobs import Jobs
 from fed_nodes.recorder import Recorder, RecorderConfig
+from fed_nodes.timers import steady_timer
 
 
 @dataclass(frozen=True)
@@ -108,7 +109,7 @@ class RobotClientNode(Node):
         self.create_subscription(
             FleetStatus, f"{fleet}/status", guarded(self, convert.fleet_from_msg, feed), qos.LATCHED
         )
-        self.create_timer(1.0, lambda: self._host.feed(ev.Tick()))
+        steady_timer(self, 1.0, lambda: self._host.feed(ev.Tick()))
 
     # ---- samples -------------------------------------------------------------------------------------------------
 

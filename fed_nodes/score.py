@@ -28,6 +28,7 @@ from fed_nodes import params, qos, run
 from fed_nodes.convert.images import depth_from_msg, stamp_ns
 from fed_nodes.monitor import selection_to_json
 from fed_nodes.replay import FramePublisher
+from fed_nodes.timers import steady_timer
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ class ScoreNode(Node):
         self.create_subscription(Image, "depth/image", self._on_depth, qos.OUTPUTS)
         self.create_subscription(Selection, "selection", self._on_selection, qos.LATCHED)
         self._boundary: Any = self.create_client(Trigger, "new_sequence")
-        self._timer = self.create_timer(0.02, self._step)
+        self._timer = steady_timer(self, 0.02, self._step)
 
     def _step(self) -> None:
         """Move on where no answer is awaited: until the first frame, and through those that choose the models."""
