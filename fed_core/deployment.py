@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from fed_core.config import to_tree
-from fed_core.data.open import SourceConfig
+from fed_core.data.open import SourceConfig, open_source
 from fed_core.fleet import FleetConfig, RobotEntry, SequenceEntry
 
 
@@ -77,7 +77,11 @@ class Deployment:
             "fleet_ns": self.fleet_ns,
             "reliable_sensors": self.replayed and entry.source is not None,
         }
-        if entry.frames:
+        if entry.source is not None:
+            # Every frame is waited for; silence ends the recording where the replay had to leave broken frames out.
+            parameters["record_frames"] = entry.frames or len(open_source(entry.source, self.base))
+            parameters["record_idle_s"] = 30.0
+        elif entry.frames:
             parameters["record_frames"] = entry.frames
         return NodeSpec("robot_client", entry.id, f"/{entry.id}", parameters)
 

@@ -1,6 +1,7 @@
 """Records a robot's training samples from its sensor topics into one MCAP bag."""
 
 import shutil
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,9 @@ class RecorderConfig:
 
     record_frames: int = option(100, help="frames recorded before training", unit="count", low=2, high=10_000_000)
     record_bytes: int = option(2_000_000_000, help="largest size of the recording", unit="bytes", low=1_000_000)
+    record_idle_s: float = option(
+        0.0, help="silence after which a recording ends with what it has; 0 = never", unit="s", low=0.0, high=86400.0
+    )
     slop_s: float = option(0.02, help="largest time between colour and depth of a frame", unit="s", low=0.0, high=1.0)
     reliable_sensors: bool = option(False, help="ask the sensor publishers for reliable delivery (replays)")
 
@@ -48,6 +52,8 @@ class Recorder:
             shutil.rmtree(self._part, ignore_errors=True)
             profile = qos.SENSORS_RELIABLE if config.reliable_sensors else qos.SENSORS
             self._pairer = FramePairer(node, profile, config.slop_s, self._on_frame)
+        self._last_s = 0.0
+        self._timer = node.create_timer(1.0, self._look_for_end)
 
     def source(self) -> dict[str, Any] | None:
         """Return the entry of the finished recording, as in a fleet file; None while it is recorded."""
@@ -76,8 +82,14 @@ class Recorder:
             self._writer = BagWriter(self._part, topics=DEFAULT_TOPICS)
         self._writer.add(frame)
         self._count += 1
+        self._last_s = time.monotonic()
         self._bytes += frame.rgb.nbytes + frame.depth_m.nbytes
         if self._count >= self._config.record_frames or self._bytes >= self._config.record_bytes:
+            self._finish()
+
+    def _look_for_end(self) -> None:
+        idle = self._config.record_idle_s
+        if idle and self._pairer is not None and self._count > 1 and time.monotonic() - self._last_s >= idle:
             self._finish()
 
     def _finish(self) -> None:
