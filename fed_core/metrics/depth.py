@@ -12,6 +12,7 @@ D_MIN_M = 1e-3
 NAMES = ("abs_rel", "sq_rel", "rmse_m", "rmse_log", "log10", "silog", "delta1", "delta2", "delta3")
 
 Mask = npt.NDArray[np.bool_]
+Pixels = npt.NDArray[np.float64]
 
 
 def crop_mask(name: str, height: int, width: int) -> Mask:
@@ -62,9 +63,12 @@ def score_frame(
     valid &= crop_mask(crop, *truth_m.shape)
     if not valid.any():
         return None
-    truth = truth_m[valid].astype(np.float64)
     raw = np.nan_to_num(predicted_m[valid].astype(np.float64), nan=d_min_m, posinf=cap_m, neginf=d_min_m)
-    predicted = np.clip(raw, d_min_m, cap_m)
+    return _pixel_metrics(np.clip(raw, d_min_m, cap_m), truth_m[valid].astype(np.float64))
+
+
+def _pixel_metrics(predicted: Pixels, truth: Pixels) -> dict[str, float]:
+    """Return all metrics of valid pixels, (N,) metres each."""
     difference = predicted - truth
     error = np.log(predicted) - np.log(truth)
     ratio = np.maximum(predicted / truth, truth / predicted)

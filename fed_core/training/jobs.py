@@ -22,8 +22,8 @@ from fed_core.data.units import valid_share
 from fed_core.errors import ConfigError, DataError
 from fed_core.strategies.base import LocalState, Strategy, strategies
 from fed_core.tasks.base import Dataset, tasks
-from fed_core.training.local import OnProgress, TrainConfig, seeded, train
-from fed_core.types import Array, DepthFrame, Descriptor, Memory, ModelSignature
+from fed_core.training.local import OnProgress, TrainConfig, TrainOutcome, seeded, train
+from fed_core.types import Array, DepthFrame, Descriptor, Memory, ModelSignature, Tensors
 from fed_core.wire.codec import load_memory, open_tensors, save_memory, write_tensors
 
 #: Most frames that a descriptor is computed from (fedepth spec 2.1), and the least share of known depth in a frame.
@@ -108,7 +108,8 @@ def train_round(arguments: Mapping[str, Any], toolbox: Toolbox, on_progress: OnP
     dataset = _dataset(arguments, network)
     task = tasks.get(arguments["task"])()
     memory = load_memory(Path(arguments["memory"])) if arguments["memory"] else Memory()
-    _load_start(arguments, strategy, network, signature, memory, toolbox)
+    built = toolbox.state_arrays(network)
+    toolbox.load_arrays(network, _start_weights(arguments, strategy, signature, memory, built))
     device = config.torch_device()
     network.to(device)
     seed = _seed(arguments["seed"], arguments["robot_id"], arguments["round"])
@@ -120,21 +121,13 @@ def train_round(arguments: Mapping[str, Any], toolbox: Toolbox, on_progress: OnP
         values=arguments["values"],
         num_samples=len(dataset),
         lr=config.lr_of(arguments["round"], arguments["total_rounds"]),
-        batches=lambda count: _probe_batches(task, dataset, count, config.batch_size, seed, device),
+        batches=lambda count: _probe_batches(task, dataset, count, config.batch_size, seed=seed, device=device),
         forward=task.forward,
         task_loss=lambda batch, outputs: task.loss(network, batch, outputs),
     )
     outcome = train(task, dataset, config, strategy.local_rule(), state, seed=seed, on_progress=on_progress)
     paths = _write(Path(arguments["out_dir"]), strategy, signature, toolbox.state_arrays(network), outcome.result)
-    mask = outcome.result.mask
-    return {
-        **paths,
-        "scalars": dict(outcome.result.scalars),
-        "num_samples": len(dataset),
-        "loss": outcome.loss,
-        "seconds": outcome.seconds,
-        "mask": None if mask is None else [int(unit) for unit in mask],
-    }
+    return {**paths, "num_samples": len(dataset), **_figures(outcome)}
 
 
 JOBS: Mapping[str, Callable[[Mapping[str, Any], Toolbox, OnProgress], dict[str, Any]]] = {
@@ -184,31 +177,33 @@ def _seed(*parts: Any) -> int:
     return int.from_bytes(digest[:8], "little") >> 1
 
 
-def _load_start(
-    arguments: Mapping[str, Any],
-    strategy: Strategy,
-    network: nn.Module,
-    signature: ModelSignature,
-    memory: Memory,
-    toolbox: Toolbox,
-) -> None:  # fmt: skip
-    """Set the weights that the round starts from: the plan's blend, merged with the robot's own."""
+def _start_weights(
+    arguments: Mapping[str, Any], strategy: Strategy, signature: ModelSignature, memory: Memory, built: Tensors
+) -> dict[str, Array]:
+    """Return the weights that the round starts from: the plan's blend, merged with the robot's own (or ``built``)."""
     models = {key: open_tensors(Path(path)) for key, path in arguments["load"].items()}
     loaded = dict(strategy.blend(models, signature)) if models else {}
-    own: Mapping[str, Array] = toolbox.state_arrays(network)
-    if arguments["own"]:
-        own = open_tensors(Path(arguments["own"]))
-    start = {name: strategy.merge(name, own.get(name), loaded.get(name), memory) for name in signature.names}
-    toolbox.load_arrays(network, start)
+    own = open_tensors(Path(arguments["own"])) if arguments["own"] else built
+    return {name: strategy.merge(name, own.get(name), loaded.get(name), memory) for name in signature.names}
 
 
 def _probe_batches(
-    task: Any, dataset: Dataset, count: int, batch_size: int, seed: int, device: torch.device
+    task: Any, dataset: Dataset, count: int, batch_size: int, *, seed: int, device: torch.device
 ) -> Iterator[Any]:
     """Yield about ``count`` of the robot's samples, without augmentation, the same for the same seed."""
     order = np.random.default_rng(seed).permutation(len(dataset))[:count].tolist()
     for start in range(0, len(order), batch_size):
         yield task.move(task.batch(dataset, order[start : start + batch_size]), device)
+
+
+def _figures(outcome: TrainOutcome) -> dict[str, Any]:
+    mask = outcome.result.mask
+    return {
+        "scalars": dict(outcome.result.scalars),
+        "loss": outcome.loss,
+        "seconds": outcome.seconds,
+        "mask": None if mask is None else [int(unit) for unit in mask],
+    }
 
 
 def _write(

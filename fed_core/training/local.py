@@ -109,27 +109,47 @@ def train(
     device = next(state.model.parameters()).device
     rng = np.random.default_rng(seed)
     optimizer = _optimizer(state.model, config, state.lr)
-    start_s, seen = time.monotonic(), 0
-    losses: list[float] = []
     plan = _epochs(len(dataset), config)
-    total = sum(len(epoch) for epoch in plan)
+    meter = _Meter(sum(len(epoch) for epoch in plan), on_progress)
     state.num_epochs = len(plan)
     with seeded(seed, device):
         rule.begin(state)
         for state.epoch, sizes in enumerate(plan):
-            losses = []
+            meter.losses.clear()
             state.model.train()
             rule.begin_epoch(state)
             for indexes in _draw(len(dataset), sizes, rng):
                 batch = task.move(task.batch(dataset, indexes, rng if config.augment else None), device)
-                losses.append(_step(task, rule, state, optimizer, batch, config.grad_clip))
-                seen += len(indexes)
-                speed = seen / max(time.monotonic() - start_s, 1e-9)
-                on_progress(state.step / total, float(np.mean(losses)), speed)
+                loss = _step(task, rule, state, optimizer, batch, grad_clip=config.grad_clip)
+                meter.add(loss, len(indexes))
         state.model.eval()
         _check_finite(state.model)
         result = rule.finish(state)
-    return TrainOutcome(float(np.mean(losses)), state.step, time.monotonic() - start_s, result)
+    return TrainOutcome(meter.loss, state.step, meter.seconds, result)
+
+
+class _Meter:
+    """Keeps the losses of the running epoch and the time since the start."""
+
+    def __init__(self, total_steps: int, on_progress: OnProgress) -> None:
+        self._total_steps, self._on_progress = total_steps, on_progress
+        self._start_s = time.monotonic()
+        self._steps = self._samples = 0
+        self.losses: list[float] = []
+
+    @property
+    def loss(self) -> float:
+        return float(np.mean(self.losses))
+
+    @property
+    def seconds(self) -> float:
+        return max(time.monotonic() - self._start_s, 1e-9)
+
+    def add(self, loss: float, num_samples: int) -> None:
+        self.losses.append(loss)
+        self._steps += 1
+        self._samples += num_samples
+        self._on_progress(self._steps / self._total_steps, self.loss, self._samples / self.seconds)
 
 
 @contextmanager
@@ -152,7 +172,7 @@ def _check_finite(model: nn.Module) -> None:
 
 
 def _step(
-    task: Task, rule: LocalRule, state: LocalState, optimizer: torch.optim.Optimizer, batch: Any, grad_clip: float
+    task: Task, rule: LocalRule, state: LocalState, optimizer: torch.optim.Optimizer, batch: Any, *, grad_clip: float
 ) -> float:
     outputs = task.forward(state.model, batch)
     own = task.loss(state.model, batch, outputs)
