@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
@@ -20,6 +21,7 @@ from fed_core.deployment import NodeSpec
 from fed_core.errors import ConfigError, FedError
 
 _GRACE_S = 8
+_PATIENCE_S = 30.0
 
 
 class Supervisor:
@@ -123,13 +125,20 @@ class Supervisor:
         )
 
     def _call(self, command: str, **properties: Any) -> dict[str, Any]:
-        try:
-            answer: dict[str, Any] = self._client.send_message(command, **properties)
-        except CallError as err:
-            raise FedError(f"the process supervisor does not answer ({command}); see {self._logs}/circus.log") from err
-        if answer.get("status") not in ("ok", "active", None):
-            raise FedError(f"the process supervisor refused {command}: {answer.get('reason', answer)}")
-        return answer
+        deadline_s = time.monotonic() + _PATIENCE_S
+        while True:
+            try:
+                answer: dict[str, Any] = self._client.send_message(command, **properties)
+            except CallError as err:
+                log = self._logs / "circus.log"
+                raise FedError(f"the process supervisor does not answer ({command}); see {log}") from err
+            if answer.get("status") in ("ok", "active", None):
+                return answer
+            reason = str(answer.get("reason", answer))
+            # circus does one thing at a time; while it still ends one process it wants to be asked again.
+            if "already running" not in reason or time.monotonic() > deadline_s:
+                raise FedError(f"the process supervisor refused {command}: {reason}")
+            time.sleep(0.1)
 
 
 def _tether(signal: str) -> list[str]:
