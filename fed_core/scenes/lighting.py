@@ -11,7 +11,7 @@ from fed_core.scenes.raycast import Raycaster
 
 F32 = npt.NDArray[np.float32]
 CHUNK = 4096
-LIFT_M = 0.02  # rays start this far off the surface
+LIFT_M = 0.03  # rays start this far off the surface
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Sky:
         sun_dir: (3,) unit vector to the sun or moon.
         sun_rgb: (3,) light on a surface that faces it; zeros for none.
         glow: strength of the halo around the sun.
-        clouds: (S, S) share of cloud 0..1, or None.
+        clouds: (S, S) share of cloud 0..1 with S a power of two, or None.
         cloud_rgb: (3,) colour of the clouds.
         stars: True draws stars.
     """
@@ -39,31 +39,38 @@ class Sky:
     stars: bool = False
 
     def gradient(self, directions: F32) -> F32:
-        """Return the smooth part of the sky for unit ``directions`` (N, 3), (N, 3) float32."""
-        up = np.clip(directions[:, 2:3], 0.0, 1.0)
-        blend = 1 - (1 - up) ** 4
-        color = self.horizon.astype(np.float32) * (1 - blend) + self.zenith.astype(np.float32) * blend
-        toward = np.clip(directions @ self.sun_dir.astype(np.float32), 0.0, 1.0)
-        halo = np.float32(self.glow) * (np.float32(0.35) * toward**6 + toward**64)
-        result: F32 = color + halo[:, None] * self.sun_rgb.astype(np.float32) * np.float32(0.25)
-        return result
+        """Return the smooth part of the sky for unit ``directions`` (3, N), (3, N) float32."""
+        low = 1 - np.maximum(directions[2], np.float32(0.0))
+        low *= low
+        low *= low
+        x, y, z = self.sun_dir.astype(np.float32)
+        toward = np.maximum(directions[0] * x + directions[1] * y + directions[2] * z, np.float32(0.0))
+        wide = toward * toward
+        wide = wide * wide * wide
+        narrow = wide * wide
+        narrow = narrow * narrow
+        halo = np.float32(self.glow * 0.25) * (np.float32(0.35) * wide + narrow * narrow)
+        rows = zip(self.zenith, self.horizon, self.sun_rgb, strict=True)
+        return np.stack([np.float32(z) + np.float32(h - z) * low + np.float32(s) * halo for z, h, s in rows])
 
     def seen(self, directions: F32) -> F32:
-        """Return the full sky with clouds, sun disc and stars."""
+        """Return the full sky with clouds, sun disc and stars, (3, N) as in :meth:`gradient`."""
         color = self.gradient(directions)
-        up = directions[:, 2]
+        up = directions[2]
         if self.clouds is not None:
             size = self.clouds.shape[0]
-            place = directions[:, :2] / np.maximum(up, np.float32(0.06))[:, None] * np.float32(size * 0.11)
-            i, j = (place.astype(np.int64) % size).T
-            share = self.clouds.astype(np.float32)[i, j] * np.clip(up * 6 - np.float32(0.35), 0, 1)
-            color += share[:, None] * (self.cloud_rgb.astype(np.float32) - color)
+            scale = np.float32(size * 0.11) / np.maximum(up, np.float32(0.06))
+            i, j = ((directions[k] * scale).astype(np.int32) & (size - 1) for k in (0, 1))
+            share = self.clouds[i, j].astype(np.float32) * np.clip(up * 6 - np.float32(0.35), 0, 1)
+            color += share * (self.cloud_rgb.astype(np.float32)[:, None] - color)
         if self.stars:
             cell = np.floor(directions * 90).astype(np.int64)
-            pick = (cell[:, 0] * 7919 + cell[:, 1] * 104729 + cell[:, 2] * 1299709) % 199
-            color += ((pick == 0) & (up > 0.15))[:, None] * np.float32(0.10)
-        disc = directions @ self.sun_dir.astype(np.float32) > np.float32(0.9985)
-        return np.where(disc[:, None], color + self.sun_rgb.astype(np.float32) * np.float32(1.5), color)
+            pick = (cell[0] * 7919 + cell[1] * 104729 + cell[2] * 1299709) % 199
+            color += ((pick == 0) & (up > 0.15)) * np.float32(0.10)
+        if self.sun_rgb.any():
+            disc = self.sun_dir.astype(np.float32) @ directions > np.float32(0.9985)
+            color += disc * self.sun_rgb.astype(np.float32)[:, None] * np.float32(1.5)
+        return color
 
 
 @dataclass(frozen=True)
@@ -112,7 +119,7 @@ def ambient_light(
 ) -> Floats:
     """Return irradiance over pi, (N, 3), from the sky and from nearby surfaces at ``points`` (N, 3)."""
     directions = fibonacci(ambient.rays)
-    radiance = sky.gradient(directions.astype(np.float32)).astype(np.float64) * sky_share
+    radiance = sky.gradient(directions.T.astype(np.float32)).T.astype(np.float64) * sky_share
     radiance[directions[:, 2] < 0] = ambient.rgb
     light = np.zeros_like(points)
     for first in range(0, len(points), CHUNK):

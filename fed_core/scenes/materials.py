@@ -48,31 +48,33 @@ class Atlas:
         self._texels = np.concatenate([_pyramid(m.picture) for m in chosen])
 
     def sample(self, material: npt.NDArray[np.int32], uv: F32, footprint_m: F32) -> F32:
-        """Return linear colour and glow mask, (N, 4) float32.
+        """Return linear colour and mask, (4, N) float32.
 
         Args:
             material: (N,) material numbers.
-            uv: (N, 2) metres along the surface.
+            uv: (2, N) float32 metres along the surface.
             footprint_m: (N,) side of the pixel on the surface in metres; picks the mip level.
         """
         tile = self.tile_m[material]
-        level = np.log2(np.maximum(footprint_m / tile * SIZE, 1.0)) + np.float32(0.25)
+        level = np.log2(np.maximum(footprint_m / tile * SIZE, np.float32(1.0))) + np.float32(0.25)
         level = np.minimum(level, LEVELS - 1).astype(np.int32)
         side = (SIZE >> level).astype(np.int32)
         base = material * np.int32(self._per_material) + self._start[level]
-        place = (uv / tile[:, None] % 1.0) * side[:, None] - np.float32(0.5)
-        whole = np.floor(place)
-        f = place - whole
-        x0, y0 = whole[:, 0].astype(np.int32), whole[:, 1].astype(np.int32)
         mask = side - 1  # sides are powers of two
+        scale = side / tile
+        x, y = uv[0] * scale - np.float32(0.5), uv[1] * scale - np.float32(0.5)
+        left, low = np.floor(x), np.floor(y)
+        fx, fy = (x - left).astype(np.float32), (y - low).astype(np.float32)
+        x0, y0 = left.astype(np.int32), low.astype(np.int32)
         x1, y1 = (x0 + 1) & mask, (y0 + 1) & mask
-        x0, y0 = x0 & mask, y0 & mask
-        row0, row1 = base + y0 * side, base + y1 * side
-        fx, fy = f[:, :1], f[:, 1:]
+        row0, row1 = base + (y0 & mask) * side, base + y1 * side
+        x0 &= mask
         t = self._texels
-        low = t.take(row0 + x0, axis=0) * (1 - fx) + t.take(row0 + x1, axis=0) * fx
-        high = t.take(row1 + x0, axis=0) * (1 - fx) + t.take(row1 + x1, axis=0) * fx
-        result: F32 = low * (1 - fy) + high * fy
+        total = t.take(row0 + x0, axis=0).T * ((1 - fx) * (1 - fy))
+        total += t.take(row0 + x1, axis=0).T * (fx * (1 - fy))
+        total += t.take(row1 + x0, axis=0).T * ((1 - fx) * fy)
+        total += t.take(row1 + x1, axis=0).T * (fx * fy)
+        result: F32 = total
         return result
 
 

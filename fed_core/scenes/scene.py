@@ -69,7 +69,7 @@ class World:
         rays: all triangles, for cameras.
         shadows: triangles that stop sunlight.
         atlas: materials.
-        corners: (M, 3) int32 vertex numbers of every triangle.
+        corners: (3, M) int32 vertex numbers of every triangle.
         attributes: (N, 11) float32 per vertex: uv 2, normal 3, colour 3, light 3.
         material: (M,) int32 material number of every triangle.
         part: (M,) int32 object number of every triangle.
@@ -124,7 +124,7 @@ def build_world(layout: Layout, look: Look, routes: Mapping[str, Route]) -> Worl
         rays=rays,
         shadows=shadows,
         atlas=atlas,
-        corners=mesh.faces.astype(np.int32),
+        corners=np.ascontiguousarray(mesh.faces.T.astype(np.int32)),
         attributes=attributes,
         material=number[part],
         part=part,
@@ -143,15 +143,27 @@ def _vertex_light(layout: Layout, look: Look, mesh: Mesh, shadows: Raycaster) ->
     soft = np.repeat([layout.materials[p.material].soft for p in layout.parts], sizes)
     light = np.zeros_like(mesh.vertices)
     solid = np.flatnonzero(~soft)
-    points, normals = mesh.vertices[solid], mesh.normals[solid]
+    points, normals = _drawn_in(mesh)[solid], mesh.normals[solid]
     light[solid] = ambient_light(shadows, points, normals, look.sky, look.ambient, look.sky_share)
     light[solid] += lamp_light(shadows, points, normals, layout.lamps)
     if soft.any():
         up = mesh.normals[soft][:, 2:] * 0.5 + 0.5
-        above = look.sky.gradient(np.array([[0.0, 0.0, 1.0]], np.float32))[0] * 0.5 + look.sky.horizon * 0.5
+        above = look.sky.gradient(np.array([[0.0], [0.0], [1.0]], np.float32))[:, 0] * 0.5 + look.sky.horizon * 0.5
         light[soft] = (above * up + look.ambient.rgb * (1 - up)) * 0.8
         light[soft] += _open_lamp_light(mesh.vertices[soft], layout.lamps)
     return light
+
+
+def _drawn_in(mesh: Mesh) -> Floats:
+    """Return the vertices drawn a little towards the middle of their triangles, (N, 3).
+
+    A corner of a wall lies exactly on the floor and a base lies inside the ground; light found there would be black.
+    """
+    middle = mesh.vertices[mesh.faces].mean(1)
+    corner = mesh.faces.ravel()
+    count = np.maximum(np.bincount(corner, minlength=len(mesh.vertices)), 1)
+    around = [np.bincount(corner, np.repeat(middle[:, k], 3), minlength=len(mesh.vertices)) / count for k in range(3)]
+    return mesh.vertices + 0.3 * (np.stack(around, 1) - mesh.vertices)
 
 
 def _open_lamp_light(points: Floats, lamps: list[Lamp]) -> Floats:

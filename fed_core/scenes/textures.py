@@ -217,7 +217,7 @@ def painting(rng: np.random.Generator) -> Floats:
     """A framed landscape of coloured bands."""
     y, x = np.mgrid[0:SIZE, 0:SIZE] / SIZE
     base = picture(noise(rng, 16), (0.3, 0.3, 0.3), (0.3, 0.3, 0.3))
-    ramp = rng.uniform(0.15, 0.95, (5, 3))
+    ramp = rng.uniform(0.15, 0.95, (5, 3)) * 0.5 + rng.uniform(0.1, 0.45, (5, 1))
     hills = y * 5 + 1.6 * (noise(rng, 4, 5) - 0.5)
     base[..., :3] = ramp[np.clip(hills, 0, 4).astype(int)] * (0.8 + 0.4 * noise(rng, 32))[..., None]
     edge = (np.minimum(x, 1 - x) < 0.06) | (np.minimum(y, 1 - y) < 0.06)

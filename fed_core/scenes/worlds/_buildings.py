@@ -19,6 +19,8 @@ PALETTES = {
     "tower": ((0.50, 0.58, 0.62), (0.42, 0.52, 0.50), (0.40, 0.44, 0.52)),
 }
 
+AWNINGS = ((0.45, 0.06, 0.05), (0.06, 0.22, 0.12), (0.08, 0.14, 0.36), (0.62, 0.42, 0.08), (0.35, 0.12, 0.22), (0.1, 0.3, 0.34))
+
 
 @dataclass(frozen=True)
 class Plot:
@@ -104,7 +106,7 @@ def _add_fronts(rng: np.random.Generator, layout: Layout, plot: Plot, shape: tup
             spot = place + out * (depth / 2) + across * (-width / 2 + 3.2 + 6 * k)
             if rng.random() < 0.4:
                 awning = tapered_box((0.95, 3.6, 0.75), (0.06, 3.6), shift=-0.44, bottom=True).moved((0.475, 0, 2.35))
-                tint = rng.choice([0.12, 0.75], 3) * rng.uniform(0.6, 1.0, 3)
+                tint = np.array(AWNINGS[int(rng.integers(len(AWNINGS)))])
                 layout.add(awning.tinted(tint).moved(spot, yaw), "stripes", "awning")
             if lit and rng.random() < 0.75:
                 warm = np.array([1.0, 0.72, 0.42]) if rng.random() < 0.7 else rng.uniform(0.2, 1.0, 3)

@@ -159,8 +159,8 @@ def plant(rng: np.random.Generator) -> Piece:
     from fed_core.scenes.worlds._plants import tuft
 
     pot = cylinder(0.15, 0.32, 0.20, sides=12).tinted(_cloth(rng))
-    leaves = merged([tuft(rng, rng.uniform(0.7, 1.0), 14, 0.55).moved((0, 0, 0.28)), tuft(rng, 0.5, 10, 0.9).moved((0, 0, 0.28))])
-    return Piece("plant", (0.6, 0.6, 1.3), [(pot, "plain"), (leaves.tinted((0.10, 0.30, 0.07)), "foliage")])
+    leaves = merged([tuft(rng, rng.uniform(0.6, 0.85), 14, 0.35).moved((0, 0, 0.28)), tuft(rng, 0.42, 10, 0.7).moved((0, 0, 0.28))])
+    return Piece("plant", (0.85, 0.85, 1.15), [(pot, "plain"), (leaves.tinted((0.06, 0.18, 0.04)), "foliage")])
 
 
 def floor_lamp(rng: np.random.Generator) -> Piece:

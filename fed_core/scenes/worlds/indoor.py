@@ -17,6 +17,7 @@ from fed_core.scenes.worlds import worlds
 STEP_M = 0.4  # cells of walls and floors
 DOOR_M = (1.5, 2.35)  # width and height of a doorway
 WALL_M = 0.16
+OVERLAP_M = 0.01  # walls run on past their corners, so that no ray slips through
 KEEP_M = 0.72  # free space on both sides of the route
 PAINTS = ((0.86, 0.84, 0.79), (0.62, 0.70, 0.72), (0.80, 0.68, 0.50), (0.60, 0.68, 0.54), (0.84, 0.72, 0.68),
           (0.46, 0.54, 0.64), (0.82, 0.80, 0.68), (0.70, 0.45, 0.34))
@@ -141,13 +142,16 @@ def _add_shell(rng: np.random.Generator, layout: Layout, room: Room, tall: float
         for opening in room.windows.get(wall, []):
             _add_window(layout, (start, along, inward), opening, paint)
     (x0, y0), (x1, y1) = room.low, room.high
-    layout.add(patch((x0, y1, tall), (x1 - x0, 0, 0), (0, y0 - y1, 0), STEP_M).tinted((0.88, 0.88, 0.86)), "wall", "ceiling")
+    o = OVERLAP_M
+    ceiling = patch((x0 - o, y1 + o, tall), (x1 - x0 + 2 * o, 0, 0), (0, y0 - y1 - 2 * o, 0), STEP_M)
+    layout.add(ceiling.tinted((0.88, 0.88, 0.86)), "wall", "ceiling")
     _add_ceiling_lamp(rng, layout, (room.low + room.high) / 2, tall)
 
 
 def _solid_parts(length: float, tall: float, openings: Sequence[Opening]) -> list[Opening]:
     """Return the rectangles of a wall that remain around its openings."""
-    parts, at = [], 0.0
+    parts, at = [], -OVERLAP_M
+    length, tall = length + OVERLAP_M, tall + OVERLAP_M
     for u0, u1, v0, v1 in sorted(openings):
         parts += [(at, u0, 0.0, tall), (u0, u1, v1, tall)]
         if v0 > 0:
@@ -209,7 +213,7 @@ def _furnish(rng: np.random.Generator, layout: Layout, room: Room, kind: str, ro
     floor, makers = ROOMS[kind]
     (x0, y0), (x1, y1) = room.low, room.high
     ground = patch((x0, y0, 0), (x1 - x0, 0, 0), (0, y1 - y0, 0), STEP_M)
-    tint = {"planks": np.array([0.75, 0.62, 0.5]), "tiles": np.array([0.72, 0.72, 0.7])}.get(floor, rng.uniform(0.15, 0.45, 3))
+    tint = {"planks": np.array([0.75, 0.62, 0.5]), "tiles": np.array([0.72, 0.72, 0.7])}.get(floor, 0.2 + 0.25 * rng.uniform(0, 1, 3) * rng.uniform(0.2, 1.0))
     layout.add(ground.tinted(tint * rng.uniform(0.75, 1.1)), floor, "floor")
     taken: list[tuple[Floats, Floats]] = []
     for make in makers:
@@ -266,6 +270,6 @@ def _hang_pictures(rng: np.random.Generator, layout: Layout, room: Room, taken: 
         door = abs(room.doors.get(wall, -99.0) - start[wall % 2])
         for at in (length * 0.18, length * 0.82):
             if abs(at - door) > DOOR_M[0] / 2 + side / 2 + 0.1:
-                spot = start + along * (at + side / 2) + inward * 0.02 + [0, 0, 1.35]
+                spot = start + along * (at + side / 2) + inward * 0.012 + [0, 0, 1.35]
                 layout.add(patch(spot, -along * side, (0, 0, side)), material, "picture")
 
