@@ -104,6 +104,7 @@ class AggregatorNode(Node):
             ev.SaveUpdate: self._book.save_update,
             ev.CommitRound: self._book.commit,
             ev.FetchBlob: self._fetch,
+            ev.CancelFetch: lambda e: self._channel.cancel(e.digest),
             ev.CheckUpdate: lambda e: self._in_thread("check", lambda: self._book.check(e)),
             ev.StartAggregation: self._aggregate,
         }
@@ -128,8 +129,6 @@ class AggregatorNode(Node):
     def _on_register(self, request: RegisterRobot.Request, response: RegisterRobot.Response) -> Any:
         self._response = response
         registration = convert.registration_from_request(request)
-        if not registration.observer:
-            self._blob_services[registration.robot_id] = registration.blob_service
         self._host.feed(registration)
         return response
 
@@ -138,6 +137,8 @@ class AggregatorNode(Node):
         response.code, response.text = int(reply.code), reply.text
         response.run_id, response.descriptor = reply.run_id, reply.descriptor
         if reply.code is Refusal.ACCEPTED:
+            if not effect.registration.observer:  # a refused rival must not redirect the robot's blobs to itself
+                self._blob_services[effect.registration.robot_id] = effect.registration.blob_service
             response.read_service = self._serve(effect.registration.robot_id)
 
     def _serve(self, reader: str) -> str:

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
+from rclpy._rclpy_pybind11 import InvalidHandle, RCLError
 from rclpy.node import Node
 
 from fed_core.errors import FedError, Refusal
@@ -20,6 +21,44 @@ class Role(Protocol):
         """Return the effects of an event."""
 
 
+class Mailbox:
+    """Hands things from any thread to the executor's thread.
+
+    Args:
+        node: node whose executor calls ``use``.
+        use: receives them, in order.
+    """
+
+    def __init__(self, node: Node, use: Callable[[Any], None]) -> None:
+        self._node, self._use = node, use
+        self._waiting: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._open = True
+        self._guard = node.create_guard_condition(self._drain)
+
+    def post(self, thing: Any) -> None:
+        """Hand something over; after :meth:`close`, or once ROS was shut down, it is thrown away."""
+        self._waiting.put(thing)
+        if self._open and self._node.context.ok():
+            try:
+                self._guard.trigger()
+            except (InvalidHandle, RCLError):
+                self._open = False  # shut down between the two lines
+
+    def close(self) -> None:
+        """Take nothing any more."""
+        if self._open:
+            self._open = False
+            self._node.destroy_guard_condition(self._guard)
+
+    def _drain(self) -> None:
+        while self._open:
+            try:
+                thing = self._waiting.get_nowait()
+            except queue.Empty:
+                return
+            self._use(thing)
+
+
 class RoleHost:
     """Feeds a role and carries out its effects.
 
@@ -32,13 +71,15 @@ class RoleHost:
     def __init__(self, node: Node, role: Role, carriers: Mapping[type, Callable[[Any], Any]]) -> None:
         self._node, self._role = node, role
         self._carriers = {ev.Log: self._log, **carriers}
-        self._inbox: queue.SimpleQueue[ev.Event] = queue.SimpleQueue()
-        self._guard = node.create_guard_condition(self._drain)
+        self._inbox = Mailbox(node, self.feed)
 
     def post(self, event: ev.Event) -> None:
         """Hand an event over from any thread."""
-        self._inbox.put(event)
-        self._guard.trigger()
+        self._inbox.post(event)
+
+    def close(self) -> None:
+        """Take no more events from other threads."""
+        self._inbox.close()
 
     def feed(self, event: ev.Event) -> None:
         """Handle an event now, on the executor's thread, with all that follows from it."""
@@ -48,14 +89,6 @@ class RoleHost:
                 answer = self._carriers[type(effect)](effect)
                 if answer is not None:
                     waiting.append(answer)
-
-    def _drain(self) -> None:
-        while True:
-            try:
-                event = self._inbox.get_nowait()
-            except queue.Empty:
-                return
-            self.feed(event)
 
     def _log(self, effect: Any) -> None:
         logger = self._node.get_logger()

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from fed_core.errors import FedError
 from fed_core.requests import JobRequest
 from fed_core.roles import events as ev
 from fed_nodes.worker import Worker
@@ -52,10 +53,20 @@ class Jobs:
             self._post(ev.Progress(message["share"], message["loss"], message["samples_per_s"]))
         elif event == "done":
             self._running = None
-            self._post(request.finish(message["result"]))
+            self._post(_finished(request, message["result"]))
         elif event == "lost" and self._lost < MAX_RESTARTS:
             self._lost += 1
             self._worker.submit(request.name, request.kind, request.arguments)
         else:
             self._running = None
             self._post(ev.JobFailed(request.name, message.get("text", "unknown error")))
+
+
+def _finished(request: JobRequest, result: dict[str, Any]) -> ev.Event:
+    """Return the event of a job that is done; what it wrote may not fit into the store any more."""
+    try:
+        return request.finish(result)
+    except FedError as err:
+        return ev.JobFailed(request.name, str(err))
+    except OSError as err:
+        return ev.JobFailed(request.name, f"cannot keep the result: {err.strerror}")

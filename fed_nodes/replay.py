@@ -48,10 +48,9 @@ class FramePublisher:
         self._info = node.create_publisher(CameraInfo, INFO, profile)
         self._clock = node.create_publisher(Clock, "clock", qos.SENSORS)
 
-    def readers(self, *, depth: bool) -> int:
-        """Return how many subscribers every needed topic has."""
-        needed = [self._colour, self._info] + ([self._depth] if depth else [])
-        return min(publisher.get_subscription_count() for publisher in needed)
+    def readers(self) -> int:
+        """Return how many subscribers colour and camera have; depth has none where a network predicts it."""
+        return min(publisher.get_subscription_count() for publisher in (self._colour, self._info))
 
     def publish(self, frame: DepthFrame) -> None:
         """Publish one frame."""
@@ -77,7 +76,7 @@ class ReplayNode(Node):
         self._diagnostics = Diagnostics(self, self._sequence.name, self._health)
 
     def _step(self) -> None:
-        if self._next == 0 and self._config.reliable and self._publisher.readers(depth=True) == 0:
+        if self._next == 0 and self._config.reliable and self._publisher.readers() == 0:
             self.get_logger().info("waiting for a reader of the sensor topics", throttle_duration_sec=10.0)
             return
         if self._next >= len(self._sequence):

@@ -1,7 +1,5 @@
 """ROS 2 node of the robot role: records samples, trains in a child process, reports to the aggregator."""
 
-import json
-import secrets
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -15,12 +13,10 @@ from rclpy.node import Node
 import fed_core
 from fed_core import requests
 from fed_core.config import check, option
-from fed_core.errors import Refusal, StoreError
+from fed_core.errors import Refusal
 from fed_core.roles import events as ev
 from fed_core.roles import messages as roles
 from fed_core.roles.robot import Robot, RobotConfig
-from fed_core.store.blobs import BlobStore
-from fed_core.wire.files import free_bytes, write_text
 from fed_nodes import params, qos, run
 from fed_nodes.blobs import RosBlobChannel
 from fed_nodes.convert import fleet as convert
@@ -28,6 +24,7 @@ from fed_nodes.diagnostics import Diagnostics
 from fed_nodes.host import RoleHost, fetch_for, guarded
 from fed_nodes.jobs import Jobs
 from fed_nodes.recorder import Recorder, RecorderConfig
+from fed_nodes.robot_folder import RobotFolder
 from fed_nodes.timers import steady_timer
 
 
@@ -59,26 +56,25 @@ class RobotClientNode(Node):
         self._config = params.load(self, RobotConfig)
         self._settings = params.load(self, RobotParameters)
         recorder = params.load(self, RecorderConfig)
-        self._dir = _make_folder(self._settings.state_dir)
-        self._store = BlobStore(self._dir / "blobs")
-        self._instance = _instance(self._dir)
+        self._folder = RobotFolder(self._settings.state_dir)
         self._service = f"{self.get_namespace().rstrip('/')}/read_blob"
         self._status: roles.RobotStatus | None = None
-        self._source: Any = dict(self._settings.source) or None
-        self._recorder = None if self._source else Recorder(self, recorder, self._dir / "samples", self._on_recorded)
+        source = dict(self._settings.source)
+        self._recorder = None if source else Recorder(self, recorder, self._folder.path / "samples", self._count)
+        self._given = requests.Samples(source, self._settings.source_base)
         self._role = Robot(
             self._config,
-            self._instance,
+            self._folder.instance,
             architecture=self._settings.network,
             software=fed_core.__version__,
             blob_service=self._service,
-            last_report=self._saved_report(),
+            last_report=self._folder.saved_report(),
         )
         self._host = RoleHost(self, self._role, self._carriers())
         threads = str(self._settings.threads)
         environment = {"OMP_NUM_THREADS": threads, "OPENBLAS_NUM_THREADS": threads, "MKL_NUM_THREADS": threads}
         self._jobs = Jobs(self._host.post, environment=environment, nice=self._settings.nice)
-        self._channel = RosBlobChannel(self, self._store)
+        self._channel = RosBlobChannel(self, self._folder.store)
         self._channel.serve(self._service)
         self._read_service = ""
         self._open_topics()
@@ -86,14 +82,15 @@ class RobotClientNode(Node):
 
     def _carriers(self) -> dict[type, Callable[[Any], Any]]:
         return {
-            ev.CountSamples: self._count,
+            ev.CountSamples: lambda e: self._count(),
             ev.Register: self._register,
             ev.Describe: self._describe,
             ev.PublishDescriptor: lambda e: self._descriptor_pub.publish(convert.descriptor_to_msg(e.message)),
             ev.FetchBlob: self._fetch,
+            ev.CancelFetch: lambda e: self._channel.cancel(e.digest),
             ev.StartTraining: self._train,
             ev.StopTraining: lambda e: self._jobs.stop(),
-            ev.SaveReport: self._save_report,
+            ev.SaveReport: lambda e: self._folder.save_report(e.report),
             ev.PublishReport: self._publish_report,
             ev.PublishStatus: self._publish_status,
         }
@@ -113,29 +110,26 @@ class RobotClientNode(Node):
 
     # ---- samples -------------------------------------------------------------------------------------------------
 
+    @property
     def _samples(self) -> requests.Samples | None:
-        """Return where the samples are; None while they are being recorded."""
-        if self._source is None and self._recorder is not None:
-            self._source = self._recorder.source()
-        return requests.Samples(self._source, self._settings.source_base) if self._source else None
+        """Where the samples are; None while they are being recorded."""
+        if self._recorder is None:
+            return self._given
+        source = self._recorder.source()
+        return requests.Samples(source, Path()) if source else None
 
-    def _count(self, effect: ev.CountSamples) -> None:
-        samples = self._samples()
+    def _count(self) -> None:
+        samples, settings = self._samples, self._settings
         if samples is not None:
-            settings = self._settings
-            self._jobs.start(
-                requests.count_samples(samples, self._config.task, settings.network, settings.network_options)
-            )
+            task, network = self._config.task, settings.network
+            self._jobs.start(requests.count_samples(samples, task, network, settings.network_options))
 
     def _describe(self, effect: ev.Describe) -> None:
-        samples = self._samples()
+        samples = self._samples
         if samples is not None:
             self._jobs.start(requests.describe(samples, effect.kind, self._config.robot_id))
 
     # ---- fleet ---------------------------------------------------------------------------------------------------
-
-    def _on_recorded(self) -> None:
-        self._count(ev.CountSamples())
 
     def _register(self, effect: ev.Register) -> None:
         if not self._registrar.service_is_ready():
@@ -159,40 +153,19 @@ class RobotClientNode(Node):
         fetch_for(self._channel, self._host, effect.blob, self._read_service)
 
     def _train(self, effect: ev.StartTraining) -> None:
-        samples = self._samples()
+        samples = self._samples
         if samples is None:
             return
-        self._tidy(effect.plan)
+        self._folder.tidy(effect.plan)
         local = {"threads": self._settings.threads, "device": self._settings.device}
-        robot = requests.Installation(self._config.robot_id, self._instance, self._dir, local)
-        self._jobs.start(requests.train(effect.plan, self._store, samples, robot))
-
-    def _tidy(self, plan: roles.FleetPlan) -> None:
-        """Delete models of earlier rounds; the last report's blobs stay, the aggregator may still read them."""
-        keep = {blob.digest for blob in plan.blobs.values()}
-        report = self._saved_report()
-        if report is not None:
-            keep |= {blob.digest for blob in report.blobs.values()}
-        self._store.collect(keep)
+        robot = requests.Installation(self._config.robot_id, self._folder.instance, self._folder.path, local)
+        self._jobs.start(requests.train(effect.plan, self._folder.store, samples, robot))
 
     def _publish_report(self, effect: ev.PublishReport) -> None:
         msg = convert.report_to_msg(effect.report)
         if msg.mask.num_units:
             self._mask_pub.publish(msg.mask)
         self._report_pub.publish(msg)
-
-    # ---- state on disk -------------------------------------------------------------------------------------------
-
-    def _save_report(self, effect: ev.SaveReport) -> None:
-        write_text(self._dir / "report.json", json.dumps(effect.report.to_json()))
-
-    def _saved_report(self) -> roles.UpdateReport | None:
-        path = self._dir / "report.json"
-        try:
-            report = roles.UpdateReport.from_json(json.loads(path.read_text(encoding="utf-8")))
-        except (OSError, ValueError, KeyError, TypeError):
-            return None  # none yet, or cut off: the round is trained again, with the same result
-        return report if all(self._store.has(blob.digest) for blob in report.blobs.values()) else None
 
     # ---- health --------------------------------------------------------------------------------------------------
 
@@ -202,7 +175,7 @@ class RobotClientNode(Node):
             effect.status,
             sent_bytes=self._channel.sent_bytes,
             received_bytes=self._channel.received_bytes,
-            disk_free_bytes=free_bytes(self._dir),
+            disk_free_bytes=self._folder.free_bytes,
         )
         if self._recorder is not None and effect.status.phase is roles.RobotPhase.STARTING:
             msg.progress, msg.num_samples, msg.text = self._recorder.progress()
@@ -223,22 +196,6 @@ class RobotClientNode(Node):
         if self._recorder is not None:
             self._recorder.close()
         super().destroy_node()
-
-
-def _make_folder(path: Path) -> Path:
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-    except OSError as err:
-        raise StoreError(f"cannot make the robot's folder {path}: {err.strerror}") from err
-    return path
-
-
-def _instance(folder: Path) -> str:
-    """Return the random name of this installation, made on the first start."""
-    path = folder / "instance"
-    if not path.exists():
-        write_text(path, secrets.token_hex(8))
-    return path.read_text(encoding="utf-8").strip()
 
 
 def main() -> int:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import rclpy
+from rclpy._rclpy_pybind11 import InvalidHandle, RCLError
 from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.node import Node
 
@@ -33,6 +34,9 @@ def main(make_node: Callable[[], Node]) -> int:
     except FedError as err:
         sys.stderr.write(f"error: {err}\n")
         code = 2 if node is None else 1
+    except (InvalidHandle, RCLError):
+        if rclpy.ok():  # else a signal came while a callback, or the start, used ROS
+            raise
     finally:
         if node is not None:
             node.destroy_node()

@@ -84,7 +84,7 @@ class ScoreNode(Node):
             self._timer.cancel()
             raise FedError(f"no answer from inference for {self._config.timeout_s:g} s at frame {self._next}")
         if not self._started:
-            ready = self._boundary.service_is_ready() and self._publisher.readers(depth=False) > 0
+            ready = self._boundary.service_is_ready() and self._publisher.readers() > 0
             if ready and self.count_publishers("depth/image") > 0:
                 self._started = True
                 self._boundary.call_async(Trigger.Request()).add_done_callback(lambda _: self._send())

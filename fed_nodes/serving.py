@@ -13,7 +13,9 @@ from typing import Any
 
 from fed_core.errors import FedError
 from fed_core.roles.messages import RunConfig
+from fed_core.strategies.base import make_strategy
 from fed_core.types import Array, Descriptor
+from fed_core.wire.codec import open_tensors
 
 
 @dataclass(frozen=True)
@@ -29,11 +31,13 @@ class ServingThread:
 
     Args:
         threads: CPU threads of PyTorch.
-        on_result: receives (token, prediction) of each frame, in this thread.
+        on_result: receives the pair (token, prediction) of each frame, in this thread.
         on_error: receives the text of an error, in this thread.
     """
 
-    def __init__(self, threads: int, on_result: Callable[[Any, Array], None], on_error: Callable[[str], None]) -> None:
+    def __init__(
+        self, threads: int, on_result: Callable[[tuple[Any, Array]], None], on_error: Callable[[str], None]
+    ) -> None:
         import torch
 
         from fed_models.features import default_encoder
@@ -99,10 +103,12 @@ class ServingThread:
                 if order is not None:
                     order()
                 elif frame is not None and self._network is not None:
-                    self._on_result(frame[0], self._task.predict(self._network, frame[1]))
+                    self._on_result((frame[0], self._task.predict(self._network, frame[1])))
                     self.predicted += 1
             except FedError as err:
                 self._on_error(str(err))
+            except Exception as err:  # one bad frame must not end the thread, and all live output with it
+                self._on_error(f"{type(err).__name__}: {' '.join(str(err).split())}")
 
     def _load(self, model: LiveModel) -> None:
         from fed_core.tasks.base import tasks

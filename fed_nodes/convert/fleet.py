@@ -1,5 +1,6 @@
 """``fed_msgs`` to the roles' messages and back. Sizes are capped before anything is kept."""
 
+import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -12,13 +13,16 @@ from fed_msgs.msg import RobotPlan as RobotPlanMsg
 from fed_msgs.msg import RobotState as RobotStateMsg
 from fed_msgs.msg import RobotStatus as RobotStatusMsg
 from fed_msgs.msg import RoundPlan as RoundPlanMsg
+from fed_msgs.msg import Selection as SelectionMsg
 from fed_msgs.msg import SequenceDescriptor as SequenceDescriptorMsg
 from fed_msgs.msg import UpdateReport as UpdateReportMsg
 from fed_msgs.srv import RegisterRobot
+from std_msgs.msg import Header
 
 from fed_core.config import to_tree
 from fed_core.errors import Refusal, WireError
 from fed_core.roles import messages as roles
+from fed_core.roles.events import LoadModel
 from fed_core.roles.messages import MAX_ENTRIES
 from fed_core.strategies.base import RobotPlan
 from fed_core.types import Array, BlobRef, Descriptor
@@ -257,6 +261,25 @@ def fleet_from_msg(msg: FleetStatusMsg) -> roles.FleetStatus:
         expected_robots=msg.expected_robots,
         robots=states,
         waiting_for=msg.waiting_for,
+    )
+
+
+def selection_to_msg(effect: LoadModel, first: Header) -> SelectionMsg:
+    """Return the latched message of a choice; ``first`` is the header of the sequence's first image."""
+    plan, choice = effect.plan, effect.choice
+    digests = sorted(plan.blobs[key].digest for key in choice.keys)
+    return SelectionMsg(
+        header=first,
+        sequence=effect.sequence,
+        run_id=plan.run_id,
+        round=plan.round,
+        models=list(choice.keys),
+        clusters=list(choice.clusters),
+        distances=[float(distance) for distance in choice.distances],
+        threshold=float(choice.threshold),
+        fallback=choice.fallback,
+        num_frames=effect.num_frames,
+        model_digest=hashlib.sha256("".join(digests).encode()).hexdigest(),
     )
 
 

@@ -11,9 +11,12 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+
+from tests.ros.fleets import Fleet
 
 ROOT = Path(__file__).resolve().parents[2]
 PROCESSES = Path(__file__).resolve().parent / "processes"
@@ -136,9 +139,12 @@ def remove_dead_segment(name: str, folder: Path = SHARED_MEMORY) -> bool:
     return True
 
 
-@pytest.fixture
-def domain_id() -> Iterator[int]:
-    """A ROS domain that no other test on this machine uses at the same time."""
+Starter = Callable[..., RosProcess]
+
+
+@contextmanager
+def locked_domain() -> Iterator[int]:
+    """Give a ROS domain that no other test on this machine uses at the same time."""
     folder = Path(tempfile.gettempdir()) / f"fed_perception_domains_{os.getuid()}"
     folder.mkdir(exist_ok=True)
     for number in range(1, 101):
@@ -152,14 +158,13 @@ def domain_id() -> Iterator[int]:
     pytest.fail(f"all 100 ROS domains are locked in {folder}")
 
 
-@pytest.fixture
-def ros_environment(domain_id: int, tmp_path: Path) -> dict[str, str]:
-    """Environment of this test's processes."""
+def environment_of(domain_id: int, folder: Path) -> dict[str, str]:
+    """Return the environment of a test's processes."""
     return {
         **os.environ,
         "ROS_DOMAIN_ID": str(domain_id),
         "ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST",
-        "ROS_LOG_DIR": str(tmp_path / "ros_log"),
+        "ROS_LOG_DIR": str(folder / "ros_log"),
         "FASTDDS_DEFAULT_PROFILES_FILE": str(ROOT / "config" / "fastdds" / "fleet.xml"),
         "PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "models"), os.environ.get("PYTHONPATH", "")]),
         "PYTHONUNBUFFERED": "1",
@@ -167,9 +172,9 @@ def ros_environment(domain_id: int, tmp_path: Path) -> dict[str, str]:
     }
 
 
-@pytest.fixture
-def ros_process(ros_environment: dict[str, str]) -> Iterator[Callable[..., RosProcess]]:
-    """Start processes: ``ros_process("script.py", *args)`` from ``processes/``, or any command as a list.
+@contextmanager
+def process_starter(ros_environment: dict[str, str]) -> Iterator[Starter]:
+    """Start processes: ``start("script.py", *args)`` from ``processes/``, or any command as a list.
 
     Keyword ``environment`` adds variables. All are ended after the test, the last one first.
     """
@@ -181,6 +186,52 @@ def ros_process(ros_environment: dict[str, str]) -> Iterator[Callable[..., RosPr
         started.append(process)
         return process
 
-    yield start
-    for process in reversed(started):
-        process.close()
+    try:
+        yield start
+    finally:
+        for process in reversed(started):
+            process.close()
+
+
+@pytest.fixture
+def domain_id() -> Iterator[int]:
+    """A ROS domain that no other test on this machine uses at the same time."""
+    with locked_domain() as number:
+        yield number
+
+
+@pytest.fixture
+def ros_environment(domain_id: int, tmp_path: Path) -> dict[str, str]:
+    """Environment of this test's processes."""
+    return environment_of(domain_id, tmp_path)
+
+
+@pytest.fixture
+def ros_process(ros_environment: dict[str, str]) -> Iterator[Starter]:
+    """Start processes, see :func:`process_starter`."""
+    with process_starter(ros_environment) as start:
+        yield start
+
+
+@contextmanager
+def opened_fleet(folder: Path) -> Iterator[Fleet]:
+    with locked_domain() as number, process_starter(environment_of(number, folder)) as start:
+        fleet = Fleet(folder, number, start)
+        try:
+            yield fleet
+        finally:
+            fleet.close()
+
+
+@pytest.fixture
+def fleet(tmp_path: Path) -> Iterator[Fleet]:
+    """A small fleet of real processes, empty at first."""
+    with opened_fleet(tmp_path) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def shared_fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+    """One fleet for all tests of a module."""
+    with opened_fleet(tmp_path_factory.mktemp("fleet")) as made:
+        yield made

@@ -1,0 +1,45 @@
+"""Cuts a stream of images into sequences and keeps the first images of the running one."""
+
+from std_msgs.msg import Header
+
+from fed_core.roles import events as ev
+from fed_core.types import Array
+from fed_nodes.convert.images import stamp_ns
+
+
+class SequenceCutter:
+    """Names sequences ("sequence_1", ...); a jump of image time, or a person, starts the next one.
+
+    Args:
+        gap_s: a jump of image time by more than this starts a new sequence.
+        num_frames: first images that are kept; models are chosen from them.
+    """
+
+    def __init__(self, gap_s: float, num_frames: int) -> None:
+        self._gap_ns, self._num_frames = round(gap_s * 1e9), num_frames
+        self._count, self._last_ns = 0, 0
+        self._boundary = True
+        self.name = ""
+        self.images: list[Array] = []
+        #: Header of the running sequence's first image.
+        self.first = Header()
+
+    def cut(self) -> None:
+        """Let the next image start a new sequence."""
+        self._boundary = True
+
+    def add(self, header: Header, rgb: Array) -> list[ev.Event]:
+        """Take the next image, (H, W, 3) uint8 RGB; return what happened: a new sequence, enough images of it."""
+        now_ns = stamp_ns(header.stamp)
+        events: list[ev.Event] = []
+        if self._boundary or abs(now_ns - self._last_ns) > self._gap_ns:
+            self._boundary = False
+            self._count += 1
+            self.name, self.images, self.first = f"sequence_{self._count}", [], header
+            events.append(ev.SequenceStarted(self.name))
+        self._last_ns = now_ns
+        if len(self.images) < self._num_frames:
+            self.images.append(rgb)
+            if len(self.images) == self._num_frames:
+                events.append(ev.FramesReady(self.name))
+        return events
