@@ -152,4 +152,3 @@ def _plan(job: AggregationJob, aggregate: Aggregate, blobs: dict[str, BlobRef], 
         models=tuple(aggregate.models),
         serving=_store_memory(serving, store) if serving.tensors or serving.values else None,
     )
-

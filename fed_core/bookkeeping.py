@@ -1,25 +1,22 @@
 """Carries out the aggregator's effects on its journal and blob store; the node and the simulator share it."""
 
-from collections.abc import Mapping
+import math
 from pathlib import Path
-from typing import Any
+
+import numpy as np
 
 from fed_core.aggregation import AggregationJob
-from fed_core.config import from_tree, to_tree
-from fed_core.errors import Refusal, StoreError, StrategyError, WireError
+from fed_core.config import to_tree
+from fed_core.errors import Refusal, RefusedError, StoreError, StrategyError, WireError
 from fed_core.roles import events as ev
 from fed_core.roles.membership import Snapshot
 from fed_core.roles.messages import FleetPlan, Registration, RunConfig, UpdateReport
 from fed_core.store.blobs import BlobStore
 from fed_core.store.journal import Journal, RoundRow
-from fed_core.strategies.base import GLOBAL, RobotInfo, Strategy, strategies
-from fed_core.types import BlobRef, ModelSignature
+from fed_core.strategies.averaging import constants
+from fed_core.strategies.base import GLOBAL, RobotInfo, make_strategy
+from fed_core.types import BlobRef, ModelSignature, Tensors
 from fed_core.wire.codec import check_update
-
-
-def make_strategy(name: str, options: Mapping[str, Any]) -> Strategy:
-    """Build a registered strategy; an unknown name or option raises :class:`~fed_core.errors.ConfigError`."""
-    return from_tree(strategies.get(name), dict(options), where=f"strategy {name}")
 
 
 class RunBook:
@@ -72,9 +69,7 @@ class RunBook:
 
     def save_initial(self, model: ev.InitialModel) -> None:
         """Keep the initial model."""
-        self._journal.save_model_info(
-            "initial", {"blob": to_tree(model.blob), "signature": model.signature.to_json()}
-        )
+        self._journal.save_model_info("initial", {"blob": to_tree(model.blob), "signature": model.signature.to_json()})
 
     def save_robot(self, effect: ev.SaveRobot) -> None:
         """Keep a robot and its descriptor."""
@@ -85,7 +80,9 @@ class RunBook:
         """Count an update."""
         report = effect.report
         metrics = {"loss": report.loss, "seconds": report.seconds, "num_samples": float(report.num_samples)}
-        self._journal.save_update(report.round, report.robot_id, report.to_json(), {**metrics, **report.scalars})
+        # A robot may send NaN as a figure; SQLite has no NaN, and the update itself was checked.
+        figures = {name: value for name, value in {**metrics, **report.scalars}.items() if math.isfinite(value)}
+        self._journal.save_update(report.round, report.robot_id, report.to_json(), figures)
 
     def commit(self, effect: ev.CommitRound) -> None:
         """Close a round."""
@@ -97,14 +94,16 @@ class RunBook:
         self.store.collect(self._referenced(outcome))
 
     def check(self, effect: ev.CheckUpdate) -> ev.UpdateChecked:
-        """Compare an update's tensors with the signature: names, shapes, dtypes, no NaN or Inf."""
+        """Compare an update's tensors with the signature and the constants of the initial model."""
         report, initial = effect.report, self.initial()
         if initial is None:
             raise StoreError("an update arrived before the initial model")
         try:
             uploads = self.strategy.uploads(initial.signature, report.mask)
             specs = [spec for spec in initial.signature.tensors if spec.name in uploads]
-            check_update(self.store.open(report.blobs["weights"].digest), specs)
+            weights = self.store.open(report.blobs["weights"].digest)
+            check_update(weights, specs)
+            self._check_constants(weights, initial)
             if "extras" in report.blobs:
                 extras = self.store.open(report.blobs["extras"].digest)
                 check_update(extras, extras.specs)
@@ -114,6 +113,16 @@ class RunBook:
             return ev.UpdateChecked(report, Refusal.WRONG_TENSORS, str(err))
         return ev.UpdateChecked(report, Refusal.ACCEPTED)
 
+    def _check_constants(self, weights: Tensors, initial: ev.InitialModel) -> None:
+        names = constants(initial.signature) & set(weights)
+        if not names:
+            return
+        first = self.store.open(initial.blob.digest)
+        for name in sorted(names):
+            if not np.array_equal(weights[name], first[name]):
+                text = f"tensor {name!r} is a constant of the network, but differs from the initial model's"
+                raise RefusedError(f"{text}; use one version of the network everywhere", Refusal.WRONG_TENSORS)
+
     def plan_aggregation(self, effect: ev.StartAggregation) -> AggregationJob:
         """Return the job of an aggregation; :func:`~fed_core.aggregation.run_aggregation` may run in any thread."""
         initial, row = self.initial(), self._journal.last_round()
@@ -122,6 +131,8 @@ class RunBook:
         plan = FleetPlan.from_json(row.plan) if row else None
         robots = {}
         for member in self._journal.robots():
+            if self.strategy.descriptor is not None and member.descriptor is None:
+                continue  # registered, but cannot be planned for until its descriptor is here
             robot_id = member.registration["robot_id"]
             robots[robot_id] = RobotInfo(robot_id, member.registration["num_samples"], member.descriptor)
         return AggregationJob(
@@ -152,4 +163,3 @@ class RunBook:
             keep |= {blob.digest for blob in old.blobs.values()} | {row.memory.digest}
             keep |= {old.serving.digest} if old.serving else set()
         return keep
-

@@ -54,7 +54,13 @@ def check(config: Any) -> None:
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             continue
         if (low is not None and not value >= low) or (high is not None and not value <= high):
-            raise ConfigError(f"{where} is {value}; it must lie between {low} and {high}")
+            raise ConfigError(f"{where} is {value}; it must {_bounds(low, high)}")
+
+
+def _bounds(low: float | None, high: float | None) -> str:
+    if low is None or high is None:
+        return f"be at least {low}" if high is None else f"be at most {high}"
+    return f"lie between {low} and {high}"
 
 
 def from_tree(cls: type[C], tree: Any, where: str = "") -> C:

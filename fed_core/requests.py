@@ -3,6 +3,7 @@
 A robot's node hands them to its child process, the simulator runs them in place.
 """
 
+import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,12 @@ from fed_core.roles import events as ev
 from fed_core.roles.messages import FleetPlan, RunConfig, UpdateReport
 from fed_core.store.blobs import BlobStore
 from fed_core.types import Descriptor, ModelSignature
+from fed_core.wire.files import write_text
+
+#: What the trainer is told of the run.
+_RUN_FIELDS = ("strategy", "strategy_options", "task", "network", "network_options", "seed")
+#: Lies in a round's folder when everything else does.
+_DONE = "done"
 
 
 @dataclass(frozen=True)
@@ -111,50 +118,68 @@ def train(plan: FleetPlan, store: BlobStore, samples: Samples, robot: Installati
     """
     entry, config = plan.robots[robot.robot_id], plan.config
     folder = robot.folder / "rounds" / plan.run_id
-    last = folder / f"{plan.round - 1}"
+    last = _last_trained(folder, plan.round)
     paths = {key: str(store.path(plan.blobs[key].digest)) for key in (*entry.load, *entry.extras)}
 
     def finish(result: dict[str, Any]) -> ev.Event:
-        blobs = {"weights": store.put_file(Path(result["weights_path"]), keep=True)}
-        if result["extras_path"]:
-            blobs["extras"] = store.put_file(Path(result["extras_path"]), keep=True)
-        mask = result.get("mask")
-        return ev.Trained(
-            UpdateReport(
-                robot_id=robot.robot_id,
-                instance=robot.instance,
-                run_id=plan.run_id,
-                round=plan.round,
-                config_digest=config.digest,
-                num_samples=int(result["num_samples"]),
-                loss=float(result["loss"]),
-                seconds=float(result["seconds"]),
-                blobs=blobs,
-                scalars={name: float(value) for name, value in result["scalars"].items()},
-                mask=None if mask is None else np.asarray(mask, bool),
-            )
-        )
+        report = _report(plan, robot, store, result)
+        write_text(folder / f"{plan.round}" / _DONE, "")
+        _forget_before(folder, last)
+        return ev.Trained(report)
 
     arguments = {
         "robot_id": robot.robot_id,
         "round": plan.round,
         "total_rounds": config.total_rounds,
-        "strategy": config.strategy,
-        "strategy_options": to_tree(config.strategy_options),
-        "task": config.task,
-        "network": config.network,
-        "network_options": to_tree(config.network_options),
+        **to_tree({name: getattr(config, name) for name in _RUN_FIELDS}),
         "load": {key: paths[key] for key in entry.load},
         "extras": {key: paths[key] for key in entry.extras},
         "values": to_tree(entry.values),
-        "own": _existing(last / "own.safetensors"),
-        "memory": _existing(last / "memory.safetensors"),
-        "seed": config.seed,
+        "own": _existing(folder / f"{last}" / "own.safetensors"),
+        "memory": _existing(folder / f"{last}" / "memory.safetensors"),
         "train": {**to_tree(config.train), **robot.local},
         "out_dir": str(folder / f"{plan.round}"),
         **samples.to_json(),
     }
     return JobRequest(f"round {plan.round}", "train", arguments, finish)
+
+
+def _report(plan: FleetPlan, robot: Installation, store: BlobStore, result: Mapping[str, Any]) -> UpdateReport:
+    """Take the trained tensors into the store; what is left in the folder is for the robot's next round."""
+    blobs = {"weights": store.put_file(Path(result["weights_path"]), keep=True)}
+    if result["extras_path"]:
+        blobs["extras"] = store.put_file(Path(result["extras_path"]), keep=True)
+    mask = result.get("mask")
+    return UpdateReport(
+        robot_id=robot.robot_id,
+        instance=robot.instance,
+        run_id=plan.run_id,
+        round=plan.round,
+        config_digest=plan.config.digest,
+        num_samples=int(result["num_samples"]),
+        loss=float(result["loss"]),
+        seconds=float(result["seconds"]),
+        blobs=blobs,
+        scalars={name: float(value) for name, value in result["scalars"].items()},
+        mask=None if mask is None else np.asarray(mask, bool),
+    )
+
+
+def _rounds(folder: Path) -> list[int]:
+    return sorted(int(path.name) for path in folder.iterdir() if path.name.isdigit()) if folder.is_dir() else []
+
+
+def _last_trained(folder: Path, before: int) -> int:
+    """Return the newest round before ``before`` that this robot trained to its end; 0 = none, it may miss some."""
+    done = (n for n in _rounds(folder) if n < before and (folder / f"{n}" / _DONE).exists())
+    return max(done, default=0)
+
+
+def _forget_before(folder: Path, oldest: int) -> None:
+    """Delete the rounds before ``oldest``: the running round may have to be trained again, older ones never."""
+    for number in _rounds(folder):
+        if number < oldest:
+            shutil.rmtree(folder / f"{number}", ignore_errors=True)
 
 
 def _existing(path: Path) -> str:

@@ -118,6 +118,7 @@ class Simulation:
         handlers: Mapping[type, Callable[[str, Any], None]] = {
             ev.Log: self._log,
             ev.FetchBlob: self._fetch,
+            ev.CancelFetch: lambda _, e: None,  # fetches end at once
             ev.PublishPlan: lambda _, e: self._broadcast(e.plan),
             ev.PublishFleetStatus: lambda _, e: self._tell(e.status),
             ev.ReplyRegistration: lambda _, e: self._reply(e.registration, e.reply),

@@ -3,7 +3,7 @@
 registering -> describing -> aggregating (round 0) -> [training -> aggregating] x rounds -> finished
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import Any
 
@@ -49,10 +49,7 @@ class Aggregator:
         saved = snapshot or Snapshot()
         self._config, self._run_id, self._run, self._kind = config, run_id, run, descriptor
         self._model: ModelSignature | None = saved.initial.signature if saved.initial else None
-        self._members: dict[str, Member] = {}
-        for registration, known in saved.members:
-            updates, last_round = saved.counts.get(registration.robot_id, (0, 0))
-            self._members[registration.robot_id] = Member(registration, known, now_s, updates, last_round)
+        self._members = saved.restored(now_s)
         self._plan = saved.plan
         self._clusters = dict(saved.clusters)
         self._counted = {r.robot_id: r for r in saved.reports}
@@ -111,13 +108,21 @@ class Aggregator:
         if code is not Refusal.ACCEPTED:
             effects.append(ev.Log("warning", f"refused {event.robot_id!r}: {text}"))
         elif not event.observer:
-            if member is None:
-                member = self._members[event.robot_id] = Member(event)
-                effects.append(ev.Log("info", f"robot {event.robot_id} joined with {event.num_samples} samples"))
-            member.registration, member.heard_s = event, now_s
-            effects.append(ev.SaveRobot(event, member.descriptor))
+            effects += self._admit(event, now_s)
         effects.append(ev.ReplyRegistration(event, reply))
         return [*effects, *self._begin_if_complete(now_s), self._status(now_s)]
+
+    def _admit(self, event: Registration, now_s: float) -> list[ev.Effect]:
+        effects: list[ev.Effect] = []
+        member = self._members.get(event.robot_id)
+        if member is None:
+            member = self._members[event.robot_id] = Member(event)
+            effects.append(ev.Log("info", f"robot {event.robot_id} joined with {event.num_samples} samples"))
+        elif member.registration.instance != event.instance:
+            effects.append(ev.Log("warning", f"another installation takes the place of silent robot {event.robot_id}"))
+            effects += self._drop_pending(event.robot_id)  # its update was the old one's
+        member.registration, member.heard_s = event, now_s
+        return [*effects, ev.SaveRobot(event, member.descriptor)]
 
     def _on_descriptor(self, event: SequenceDescriptor, now_s: float) -> list[ev.Effect]:
         member = self._members.get(event.robot_id)
@@ -160,9 +165,16 @@ class Aggregator:
         if code is not Refusal.ACCEPTED:
             return self._refuse(event.robot_id, code, text)
         self._members[event.robot_id].heard_s = now_s
-        digests = {blob.digest for blob in event.blobs.values()}
-        self._pending[event.robot_id] = (event, digests)
-        return [ev.FetchBlob(blob, event.robot_id) for blob in event.blobs.values()]
+        wanted = {blob.digest: blob for blob in event.blobs.values()}
+        stale = self._drop_pending(event.robot_id, keep=set(wanted))
+        self._pending[event.robot_id] = (event, set(wanted))
+        return [*stale, *(ev.FetchBlob(blob, event.robot_id) for blob in wanted.values())]
+
+    def _drop_pending(self, *robot_ids: str, keep: Collection[str] = ()) -> list[ev.Effect]:
+        """Forget updates that are being read; fetches that nobody else waits for are cancelled."""
+        gone = [self._pending.pop(robot_id)[1] for robot_id in robot_ids if robot_id in self._pending]
+        wanted = set().union(keep, *(missing for _, missing in self._pending.values()))
+        return [ev.CancelFetch(digest) for digest in sorted(set().union(*gone) - wanted)]
 
     def _judge_report(self, event: UpdateReport) -> tuple[Refusal, str]:
         member = self._members.get(event.robot_id)
@@ -200,8 +212,8 @@ class Aggregator:
         losers = [robot_id for robot_id, (_, missing) in self._pending.items() if event.digest in missing]
         effects: list[ev.Effect] = []
         for robot_id in losers:
-            del self._pending[robot_id]
-            effects += self._refuse(robot_id, event.code, event.text)
+            self._pending[robot_id][1].discard(event.digest)
+            effects += self._drop_pending(robot_id) + self._refuse(robot_id, event.code, event.text)
         return effects
 
     def _on_checked(self, event: ev.UpdateChecked, now_s: float) -> list[ev.Effect]:
@@ -225,9 +237,7 @@ class Aggregator:
         late = self._config.round_deadline_s > 0 and now_s - self._round_start_s >= self._config.round_deadline_s
         if waiting and not (late and len(self._counted) >= self._config.min_updates):
             return []
-        if waiting:
-            self._pending.clear()
-        return self._aggregate(self._plan.round, now_s)
+        return [*self._drop_pending(*list(self._pending)), *self._aggregate(self._plan.round, now_s)]
 
     def _aggregate(self, number: int, now_s: float) -> list[ev.Effect]:
         self._aggregating = True
@@ -268,8 +278,9 @@ class Aggregator:
         effects: list[ev.Effect] = []
         if self._resumed and self._plan is not None:
             self._resumed = False
+            where = "is over" if self.finished else f"resumes in round {self._plan.round}"
             effects += [
-                ev.Log("info", f"run {self._run_id} resumes in round {self._plan.round}"),
+                ev.Log("info", f"run {self._run_id} {where}"),
                 ev.PublishPlan(self._with_deadline(now_s)),
             ]
         effects += self._begin_if_complete(now_s) + self._close_if_complete(now_s)

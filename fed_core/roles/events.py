@@ -158,6 +158,13 @@ class FetchBlob:
 
 
 @dataclass(frozen=True)
+class CancelFetch:
+    """A blob that was asked for is not wanted any more; no answer is needed, though one may still come."""
+
+    digest: str
+
+
+@dataclass(frozen=True)
 class PublishPlan:
     """Latch the plan."""
 

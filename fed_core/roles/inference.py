@@ -6,7 +6,10 @@ from typing import Any
 from fed_core.roles import events as ev
 from fed_core.roles.messages import FleetPlan
 from fed_core.strategies.base import Strategy
-from fed_core.types import Choice, Descriptor, Memory
+from fed_core.types import BlobRef, Choice, Descriptor, Memory
+
+#: Time after which a blob that could not be read is asked for again.
+RETRY_S = 3.0
 
 
 class Inference:
@@ -29,7 +32,8 @@ class Inference:
         self._describing = False
         self._descriptor: Descriptor | None = None
         self._choice: Choice | None = None
-        self._missing: set[str] = set()
+        self._missing: dict[str, BlobRef] = {}
+        self._retry_at_s = float("inf")
         self._loaded: tuple[str, str, tuple[str, ...]] | None = None
         self._handlers: dict[type, Callable[[Any, float], list[ev.Effect]]] = {
             FleetPlan: self._on_plan,
@@ -39,7 +43,7 @@ class Inference:
             ev.ServingLoaded: self._on_serving,
             ev.BlobReady: self._on_blob,
             ev.BlobFailed: self._on_failed,
-            ev.Tick: lambda event, now_s: [],
+            ev.Tick: self._on_tick,
         }
 
     def handle(self, event: ev.Event, now_s: float) -> list[ev.Effect]:
@@ -48,6 +52,7 @@ class Inference:
 
     def _on_plan(self, event: FleetPlan, now_s: float) -> list[ev.Effect]:
         self._plan = event
+        self._missing = {}
         self._strategy = self._make(event.config.strategy, event.config.strategy_options)
         self._choice = None
         self._serving = None if event.serving else Memory()
@@ -57,6 +62,7 @@ class Inference:
 
     def _on_sequence(self, event: ev.SequenceStarted, now_s: float) -> list[ev.Effect]:
         self._sequence, self._descriptor, self._choice = event.name, None, None
+        self._missing = {}
         self._frames_ready = self._describing = False
         return self._choose()
 
@@ -86,9 +92,8 @@ class Inference:
             self._describing = True
             return [ev.DescribeSequence(self._sequence, strategy.descriptor)]
         self._choice = strategy.choose(self._descriptor, plan.models, self._serving)
-        wanted = {plan.blobs[key].digest: plan.blobs[key] for key in self._choice.keys}
-        self._missing = set(wanted)
-        return [ev.FetchBlob(blob, "") for blob in wanted.values()]
+        self._missing = {plan.blobs[key].digest: plan.blobs[key] for key in self._choice.keys}
+        return [ev.FetchBlob(blob, "") for blob in self._missing.values()]
 
     def _on_blob(self, event: ev.BlobReady, now_s: float) -> list[ev.Effect]:
         plan = self._plan
@@ -99,7 +104,7 @@ class Inference:
             effects.append(ev.LoadServing(plan.serving))
         if self._choice is None or event.digest not in self._missing:
             return effects
-        self._missing.discard(event.digest)
+        del self._missing[event.digest]
         if self._missing:
             return effects
         digests = tuple(sorted(plan.blobs[key].digest for key in self._choice.keys))
@@ -110,6 +115,17 @@ class Inference:
         return [*effects, ev.LoadModel(self._sequence, plan, self._choice, frames)]
 
     def _on_failed(self, event: ev.BlobFailed, now_s: float) -> list[ev.Effect]:
-        if event.digest not in self._missing:
+        if event.digest not in self._wanted():
             return []
+        self._retry_at_s = now_s + RETRY_S
         return [ev.Log("error", f"cannot read a model of sequence {self._sequence!r}: {event.text}")]
+
+    def _on_tick(self, event: ev.Tick, now_s: float) -> list[ev.Effect]:
+        if now_s < self._retry_at_s:
+            return []
+        self._retry_at_s = float("inf")
+        return [ev.FetchBlob(blob, "") for blob in self._wanted().values()]
+
+    def _wanted(self) -> dict[str, BlobRef]:
+        serving = self._plan.serving if self._plan and self._serving is None else None
+        return {**self._missing, **({serving.digest: serving} if serving else {})}

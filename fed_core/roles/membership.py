@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from fed_core.config import check, option
-from fed_core.errors import Refusal
+from fed_core.errors import ConfigError, Refusal
 from fed_core.roles.events import InitialModel
 from fed_core.roles.messages import FleetPlan, Registration, RunConfig, UpdateReport
 from fed_core.types import PROTOCOL_VERSION, Descriptor, ModelSignature
@@ -27,6 +27,9 @@ class AggregatorConfig:
 
     def __post_init__(self) -> None:
         check(self)
+        if self.min_updates > self.min_robots:
+            text = f"AggregatorConfig.min_updates is {self.min_updates}, more than min_robots ({self.min_robots})"
+            raise ConfigError(f"{text}: a round might never close; lower min_updates or raise min_robots")
 
 
 @dataclass
@@ -53,6 +56,14 @@ class Snapshot:
     clusters: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     reports: tuple[UpdateReport, ...] = ()
     counts: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # robot -> updates, last round
+
+    def restored(self, now_s: float) -> dict[str, Member]:
+        """Return the members; they count as heard at ``now_s``, so that a restart makes nobody seem away."""
+        members = {}
+        for registration, descriptor in self.members:
+            updates, last_round = self.counts.get(registration.robot_id, (0, 0))
+            members[registration.robot_id] = Member(registration, descriptor, now_s, updates, last_round)
+        return members
 
 
 def judge_registration(

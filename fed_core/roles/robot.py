@@ -3,7 +3,7 @@
 starting -> registering -> [describing] -> waiting -> fetching -> training -> reported -> ... -> finished
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,10 +20,13 @@ from fed_core.roles.messages import (
     SequenceDescriptor,
     UpdateReport,
 )
-from fed_core.types import PROTOCOL_VERSION, Descriptor
+from fed_core.types import PROTOCOL_VERSION, BlobRef, Descriptor
 
 #: Refusals after which asking again can help.
 _TEMPORARY = frozenset({Refusal.NOT_READY, Refusal.DUPLICATE_ROBOT})
+
+#: An update that the aggregator could not read is offered again this often.
+_MAX_RESENT = 3
 
 
 @dataclass(frozen=True)
@@ -70,11 +73,12 @@ class Robot:
         self._descriptors: dict[str, Descriptor] = {}
         self._kind = ""
         self._plan: FleetPlan | None = None
-        self._missing: set[str] = set()
+        self._missing: dict[str, BlobRef] = {}
+        self._retry_at_s = float("inf")
         self._progress = ev.Progress(0.0, float("nan"), 0.0)
         self._asked_s = float("-inf")
         self._counting = False
-        self._refusals = 0
+        self._refusals = self._resent = 0
         self._handlers: dict[type, Callable[[Any, float], list[ev.Effect]]] = {
             ev.Tick: self._on_tick,
             ev.SamplesReady: self._on_samples,
@@ -105,6 +109,9 @@ class Robot:
             effects.append(ev.CountSamples())
         if self._phase is RobotPhase.REGISTERING and now_s - self._asked_s >= self._config.retry_s:
             effects += self._register(now_s)
+        if now_s >= self._retry_at_s:
+            self._retry_at_s = float("inf")
+            effects += self._follow()
         return [*effects, self._status()]
 
     def _on_samples(self, event: ev.SamplesReady, now_s: float) -> list[ev.Effect]:
@@ -174,44 +181,49 @@ class Robot:
         plan = self._plan
         if plan is None or plan.run_id != self._run_id or self._phase < RobotPhase.WAITING:
             return []
-        effects: list[ev.Effect] = [ev.StopTraining()] if self._phase is RobotPhase.TRAINING else []
         if plan.finished:
-            self._phase = RobotPhase.FINISHED
-            return [*effects, ev.Log("info", f"run {plan.run_id} is over"), self._status()]
+            told = [] if self._phase is RobotPhase.FINISHED else [ev.Log("info", f"run {plan.run_id} is over")]
+            return [*self._interrupt(RobotPhase.FINISHED), *told, self._status()]
         if self._config.robot_id not in plan.robots or self._config.robot_id not in plan.participants:
-            self._phase = RobotPhase.WAITING
-            return [*effects, self._status()]
+            return [*self._interrupt(RobotPhase.WAITING), self._status()]
         if self._is_done(plan) and self._report is not None:
-            self._phase = RobotPhase.REPORTED
-            return [*effects, ev.PublishReport(self._report), self._status()]
-        wanted = plan.wanted_by(self._config.robot_id)
-        self._missing = {blob.digest for blob in wanted.values()}
+            return [*self._interrupt(RobotPhase.REPORTED), ev.PublishReport(self._report), self._status()]
+        wanted = {blob.digest: blob for blob in plan.wanted_by(self._config.robot_id).values()}
+        effects = self._interrupt(RobotPhase.FETCHING, keep=wanted)
+        self._missing = wanted
         self._progress = ev.Progress(0.0, float("nan"), 0.0)
-        self._phase = RobotPhase.FETCHING
         return [*effects, *(ev.FetchBlob(blob, "") for blob in wanted.values()), self._status()]
 
+    def _interrupt(self, phase: RobotPhase, keep: Collection[str] = ()) -> list[ev.Effect]:
+        """Enter ``phase``; what the one before had started and nobody needs now is stopped."""
+        effects: list[ev.Effect] = [ev.StopTraining()] if self._phase is RobotPhase.TRAINING else []
+        effects += [ev.CancelFetch(digest) for digest in self._missing if digest not in keep]
+        self._phase, self._missing, self._retry_at_s = phase, {}, float("inf")
+        return effects
+
     def _is_done(self, plan: FleetPlan) -> bool:
-        done = self._report
-        return done is not None and (done.run_id, done.round, done.config_digest, done.instance) == (
-            plan.run_id,
-            plan.round,
-            plan.config.digest,
-            self._instance,
-        )
+        return self._report is not None and self._is_for(self._report, plan)
+
+    def _is_for(self, report: UpdateReport, plan: FleetPlan) -> bool:
+        wanted = (plan.run_id, plan.round, plan.config.digest, self._instance)
+        return (report.run_id, report.round, report.config_digest, report.instance) == wanted
 
     def _on_blob(self, event: ev.BlobReady, now_s: float) -> list[ev.Effect]:
-        self._missing.discard(event.digest)
+        self._missing.pop(event.digest, None)
         if self._phase is not RobotPhase.FETCHING or self._missing or self._plan is None:
             return []
-        self._phase = RobotPhase.TRAINING
+        self._phase, self._text = RobotPhase.TRAINING, ""
         return [ev.StartTraining(self._plan), self._status()]
 
     def _on_blob_failed(self, event: ev.BlobFailed, now_s: float) -> list[ev.Effect]:
         if self._phase is not RobotPhase.FETCHING or event.digest not in self._missing:
             return []
-        self._phase = RobotPhase.WAITING
+        del self._missing[event.digest]
+        effects = self._interrupt(RobotPhase.WAITING)
+        self._retry_at_s = now_s + self._config.retry_s
         self._text = f"cannot read the model of round {self._plan.round if self._plan else 0}: {event.text}"
-        return [ev.Log("error", self._text), self._status()]
+        again = f"{self._text}; trying again in {self._config.retry_s:g} s"
+        return [*effects, ev.Log("warning", again), self._status()]
 
     def _on_progress(self, event: ev.Progress, now_s: float) -> list[ev.Effect]:
         self._progress = event
@@ -219,9 +231,9 @@ class Robot:
 
     def _on_trained(self, event: ev.Trained, now_s: float) -> list[ev.Effect]:
         plan, report = self._plan, event.report
-        if self._phase is not RobotPhase.TRAINING or plan is None or report.round != plan.round:
+        if self._phase is not RobotPhase.TRAINING or plan is None or not self._is_for(report, plan):
             return []
-        self._report = report
+        self._report, self._resent = report, 0
         self._phase = RobotPhase.REPORTED
         self._progress = ev.Progress(1.0, report.loss, self._progress.samples_per_s)
         return [ev.SaveReport(report), ev.PublishReport(report), self._status()]
@@ -231,21 +243,31 @@ class Robot:
             return []
         mine = next((r for r in event.robots if r.robot_id == self._config.robot_id), None)
         if event.run_id != self._run_id or mine is None:
-            stop: list[ev.Effect] = [ev.StopTraining()] if self._phase is RobotPhase.TRAINING else []
-            self._phase, self._refusals = RobotPhase.REGISTERING, 0
-            return [*stop, *self._register(now_s)]
+            self._refusals = 0
+            return [*self._interrupt(RobotPhase.REGISTERING), *self._register(now_s)]
+        if mine.refused < self._refusals:  # a restarted aggregator counts from 0
+            self._refusals = 0
         if mine.refused > self._refusals:
             self._refusals = mine.refused
             self._text = f"refused ({mine.last_code.name}): {mine.last_text}"
-            return [ev.Log("warning", self._text), self._status()]
+            return [ev.Log("warning", self._text), *self._report_again(mine.last_code), self._status()]
         return []
+
+    def _report_again(self, code: Refusal) -> list[ev.Effect]:
+        """Send an update again that did not come through; not for ever, since its file may really be damaged."""
+        lost = code is Refusal.BROKEN_BLOB and self._phase is RobotPhase.REPORTED
+        if not lost or self._report is None or self._resent >= _MAX_RESENT:
+            return []
+        self._resent += 1
+        return [ev.PublishReport(self._report)]
 
     def _on_job_failed(self, event: ev.JobFailed, now_s: float) -> list[ev.Effect]:
         return self._fail(f"{event.job}: {event.text}")
 
     def _fail(self, text: str) -> list[ev.Effect]:
-        self._phase, self._text = RobotPhase.FAILED, text
-        return [ev.Log("error", text), self._status()]
+        effects = self._interrupt(RobotPhase.FAILED)
+        self._text = text
+        return [*effects, ev.Log("error", text), self._status()]
 
     def _status(self) -> ev.PublishStatus:
         number = self._plan.round if self._plan else 0

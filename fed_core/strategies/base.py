@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from fed_core.config import from_tree
 from fed_core.errors import StrategyError
 from fed_core.registry import Registry
 from fed_core.strategies.averaging import Combine, Mixer, Row, linear
@@ -287,6 +288,11 @@ class Strategy(ABC):
 
 
 strategies: Registry[type[Strategy]] = Registry("strategy", "fed_core.strategies")
+
+
+def make_strategy(name: str, options: Mapping[str, Any]) -> Strategy:
+    """Build a registered strategy; an unknown name or option raises :class:`~fed_core.errors.ConfigError`."""
+    return from_tree(strategies.get(name), dict(options), where=f"strategy {name}")
 
 
 def in_order(updates: Sequence[Update]) -> list[Update]:

@@ -20,7 +20,7 @@ from fed_core.data.open import open_source
 from fed_core.data.sequence import DepthSequence
 from fed_core.data.units import valid_share
 from fed_core.errors import ConfigError, DataError
-from fed_core.strategies.base import LocalState, Strategy, strategies
+from fed_core.strategies.base import LocalState, Strategy, make_strategy
 from fed_core.tasks.base import Dataset, tasks
 from fed_core.training.local import OnProgress, TrainConfig, TrainOutcome, seeded, train
 from fed_core.types import Array, DepthFrame, Descriptor, Memory, ModelSignature, Tensors
@@ -101,8 +101,7 @@ def train_round(arguments: Mapping[str, Any], toolbox: Toolbox, on_progress: OnP
     """
     config = from_tree(TrainConfig, dict(arguments["train"]), "train")
     torch.set_num_threads(config.threads)
-    name = arguments["strategy"]
-    strategy = from_tree(strategies.get(name), dict(arguments["strategy_options"]), f"strategy {name}")
+    strategy = make_strategy(arguments["strategy"], arguments["strategy_options"])
     network = _seeded(arguments, toolbox)
     signature = toolbox.signature(network, arguments["network"])
     dataset = _dataset(arguments, network)
