@@ -17,6 +17,7 @@ from typing import Any
 from circus.client import CircusClient
 from circus.exc import CallError
 
+from fed_cli.fleetrun.shared_memory import remove_dead_segments
 from fed_core.deployment import NodeSpec
 from fed_core.errors import ConfigError, FedError
 
@@ -101,6 +102,7 @@ class Supervisor:
             self._process.kill()
         self._client.stop()
         shutil.rmtree(self._sockets, ignore_errors=True)
+        remove_dead_segments()
 
     def __enter__(self) -> "Supervisor":
         """Return self."""

@@ -35,14 +35,14 @@ def shared_memory(folder: Path = SHM) -> Check:
         return Check("shared memory", WARN, text, "give /dev/shm at least 512 MiB (container: --shm-size=1g)")
     if len(stale) > 20:
         return Check(
-            "shared memory", WARN, text, "stop all nodes, then run: fastdds shm clean, or rm /dev/shm/fastrtps_*"
+            "shared memory", WARN, text, "stop all nodes, then run: fastdds shm clean, or rm /dev/shm/fast*_*"
         )
     return Check("shared memory", OK, text)
 
 
 def stale_segments(folder: Path) -> list[Path]:
     """Return the Fast DDS files in ``folder`` that no running process maps or holds open."""
-    found = {path.name: path for path in folder.glob("*fastrtps_*")}
+    found = {path.name: path for kind in ("fastdds", "fastrtps") for path in folder.glob(f"*{kind}_*")}
     if not found:
         return []
     used: set[str] = set()
@@ -52,7 +52,7 @@ def stale_segments(folder: Path) -> list[Path]:
             used.update(Path(entry.path).name for entry in process.open_files())
         except (psutil.Error, OSError):
             continue
-    # A lock file lives and dies with its segment ("fastrtps_ab12" and "fastrtps_ab12_el").
+    # A lock file lives and dies with its segment ("fastdds_ab12" and "fastdds_ab12_el").
     return [path for name, path in sorted(found.items()) if name not in used and name.removesuffix("_el") not in used]
 
 

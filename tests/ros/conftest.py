@@ -16,11 +16,11 @@ from pathlib import Path
 
 import pytest
 
+from fed_cli.fleetrun.shared_memory import remove_dead_segment
 from tests.ros.fleets import Fleet
 
 ROOT = Path(__file__).resolve().parents[2]
 PROCESSES = Path(__file__).resolve().parent / "processes"
-SHARED_MEMORY = Path("/dev/shm")
 
 
 class RosProcess:
@@ -124,19 +124,6 @@ def _segments_of(pid: int) -> set[str]:
     except OSError:
         return set()
     return set(re.findall(r"/dev/shm/(fast(?:dds|rtps)_[0-9a-z]+)$", maps, re.MULTILINE))
-
-
-def remove_dead_segment(name: str, folder: Path = SHARED_MEMORY) -> bool:
-    """Remove a Fast DDS segment if no living process holds the lock beside it; return whether it was removed."""
-    lock = folder / f"{name}_el"
-    try:
-        with lock.open("r+b") as file:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            for path in (folder / name, lock, folder / f"sem.{name}_mutex"):
-                path.unlink(missing_ok=True)
-    except OSError:
-        return False  # held by another participant, or gone already
-    return True
 
 
 Starter = Callable[..., RosProcess]
