@@ -80,23 +80,19 @@ def _methods(summary: dict[str, Any]) -> list[str]:
 
 def _sequence_table(summary: dict[str, Any]) -> Table:
     methods = _methods(summary)
-    table = Table(title="unseen sequences: models chosen, depth served live", title_justify="left")
+    table = Table(title="unseen sequences, depth served live", title_justify="left", pad_edge=False)
     table.add_column("sequence")
-    table.add_column("clusters (distance)")
+    table.add_column("clusters\n(distance)")
     for name in methods:
         table.add_column(f"AbsRel\n{name}", justify="right")
     for name in methods:
         table.add_column(f"delta1\n{name}", justify="right")
     for row in summary["sequences"]:
-        chosen = [
-            f"[bold]{index}[/] ({distance:.2f})" if index in row["clusters"] else f"[dim]{index} ({distance:.2f})[/]"
-            for index, distance in enumerate(row["distances"])
-        ]
-        note = "  nearest" if row["fallback"] else ""
+        chosen = ", ".join(f"{index} ({row['distances'][index]:.3g})" for index in row["clusters"]) or "all"
         best = min(row["abs_rel"].values())
         table.add_row(
             row["name"],
-            "  ".join(chosen) + note,
+            chosen + (" nearest" if row["fallback"] else ""),
             *(_marked(row["abs_rel"][name], row["abs_rel"][name] == best) for name in methods),
             *(f"{row['delta1'][name]:.3f}" for name in methods),
         )

@@ -110,7 +110,7 @@ class FleetView:
         line = self._line()
         if line != self._last:
             self._last = line
-            self._console.print(f"[{time.monotonic() - self._start_s:5.0f} s] {line}", highlight=False)
+            self._console.print(f"[{time.monotonic() - self._start_s:5.0f} s] {line}", highlight=False, soft_wrap=True)
 
     def _line(self) -> str:
         fleet = self._state.fleet
