@@ -1,6 +1,7 @@
 """Starts and stops a node's process: one line for a bad configuration, exit code 0 for one SIGINT or SIGTERM."""
 
 import os
+import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -21,6 +22,7 @@ def main(make_node: Callable[[], Node]) -> int:
     """Make a node, spin it until it is told to stop, and return the exit code (2: it could not start, 1: it failed)."""
     if "ROS_LOG_DIR" not in os.environ and "HOME" not in os.environ:
         os.environ["ROS_LOG_DIR"] = str(Path.cwd() / "log")
+    _interrupt_once()
     rclpy.init(args=sys.argv)
     node: Node | None = None
     code = 0
@@ -41,4 +43,18 @@ def main(make_node: Callable[[], Node]) -> int:
         if node is not None:
             node.destroy_node()
         rclpy.try_shutdown()
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # or one more would kill the interpreter while it ends
     return code
+
+
+def _interrupt_once() -> None:
+    """Let only the first SIGINT interrupt: launch sends a second one after that of the terminal, into the clean-up."""
+    seen = False
+
+    def on_signal(number: int, frame: object) -> None:
+        nonlocal seen
+        if not seen:
+            seen = True
+            raise KeyboardInterrupt
+
+    signal.signal(signal.SIGINT, on_signal)

@@ -6,7 +6,7 @@ when the replay has ended. Heartbeats, deadlines and transfers must go on.
 
 from collections.abc import Callable
 
-from rclpy.clock import Clock, ClockType
+from rclpy.clock import Clock, ClockType  # type: ignore[attr-defined]
 from rclpy.node import Node
 from rclpy.timer import Timer
 

@@ -1,13 +1,13 @@
 """What the launch files share; each adds its own folder to ``sys.path`` to import this, since it is in no package."""
 
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from launch import Action, LaunchContext
-from launch.actions import DeclareLaunchArgument, SetEnvironmentVariable
-from launch.conditions import IfCondition, LaunchConfigurationNotEquals
-from launch.substitutions import EnvironmentVariable, LaunchConfiguration
+from launch.actions import DeclareLaunchArgument, OpaqueFunction, SetEnvironmentVariable
+from launch.substitutions import LaunchConfiguration
 from launch_ros.actions import LifecycleNode, Node
 from launch_ros.parameter_descriptions import ParameterValue
 
@@ -19,19 +19,22 @@ FASTDDS = "FASTDDS_DEFAULT_PROFILES_FILE"
 
 
 def shared_arguments() -> list[Action]:
-    """Return the arguments of every launch file, and the variables that they set for the nodes."""
-    profile = EnvironmentVariable(FASTDDS, default_value=str(SHARE / "config/fastdds/fleet.xml"))
-    wanted = LaunchConfigurationNotEquals("fastdds_profile", "none")
-    localhost = {"condition": IfCondition(LaunchConfiguration("localhost"))}
+    """Return the arguments of every launch file; the last action sets the nodes' environment from them."""
+    profile = os.environ.get(FASTDDS, str(SHARE / "config/fastdds/fleet.xml"))
     return [
         DeclareLaunchArgument("fleet_ns", default_value="", description="fleet's namespace; default /fleet"),
         DeclareLaunchArgument("localhost", default_value="false", description="true: talk to this machine only"),
         DeclareLaunchArgument("fastdds_profile", default_value=profile, description='Fast DDS profile, or "none"'),
         DeclareLaunchArgument("respawn", default_value="false", description="true: start a node again when it ends"),
         DeclareLaunchArgument("log_level", default_value="info", description="log level of the nodes"),
-        SetEnvironmentVariable("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST", **localhost),
-        SetEnvironmentVariable(FASTDDS, LaunchConfiguration("fastdds_profile"), condition=wanted),
+        OpaqueFunction(function=_set_environment),
     ]
+
+
+def _set_environment(context: LaunchContext) -> list[Action]:
+    profile, localhost = text(context, "fastdds_profile"), flag(text(context, "localhost"))
+    actions = [SetEnvironmentVariable(FASTDDS, profile)] if profile != "none" else []
+    return actions + ([SetEnvironmentVariable("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")] if localhost else [])
 
 
 def text(context: LaunchContext, name: str) -> str:
@@ -54,11 +57,11 @@ def start_node(context: LaunchContext, spec: NodeSpec, params: Path, topics: Seq
 
     Args:
         context: holds the arguments.
-        spec: which node, where; its parameters win over those of the file.
+        spec: which node, where; its parameters win over those of the file ``params``.
         params: YAML file of parameters.
         topics: remapped topics, from and to.
     """
-    simulated = flag(text(context, "use_sim_time"))
+    simulated, respawn = flag(text(context, "use_sim_time")), flag(text(context, "respawn"))
     # Launch would read a text as YAML; ours hold whole trees, so each value keeps the type that it has.
     own = {name: ParameterValue(value, value_type=type(value)) for name, value in spec.parameters.items()}
     return (LifecycleNode if spec.executable == "inference" else Node)(
@@ -72,6 +75,5 @@ def start_node(context: LaunchContext, spec: NodeSpec, params: Path, topics: Seq
         ros_arguments=["--log-level", text(context, "log_level")],
         output="screen",
         emulate_tty=True,
-        respawn=flag(text(context, "respawn")),
-        respawn_delay=2.0,
+        **({"respawn": True, "respawn_delay": 2.0} if respawn else {}),
     )
