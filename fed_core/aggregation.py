@@ -110,6 +110,9 @@ def _store_rows(aggregate: Aggregate, job: AggregationJob, strategy: Strategy, s
     """
     travels = strategy.travels(job.signature)
     specs = tuple(spec for spec in job.signature.tensors if spec.name in travels)
+    unknown = sorted(set(aggregate.kept) - set(job.blobs))
+    if unknown:
+        raise StrategyError(f"strategy keeps keys that do not exist: {', '.join(unknown)}")
     found = {key: job.blobs[key] for key in aggregate.kept}
     paths: dict[str, Path] = {}
     with ExitStack() as stack:
@@ -120,6 +123,7 @@ def _store_rows(aggregate: Aggregate, job: AggregationJob, strategy: Strategy, s
                     raise StrategyError(f"strategy both keeps and rewrites {key!r}")
                 if key not in writers:
                     paths[key] = store.scratch()
+                    stack.callback(paths[key].unlink, missing_ok=True)
                     plain = key in aggregate.models
                     writers[key] = TensorWriter(paths[key], specs) if plain else SpoolWriter(paths[key])
                     stack.enter_context(writers[key])
@@ -140,6 +144,9 @@ def _plan(job: AggregationJob, aggregate: Aggregate, blobs: dict[str, BlobRef], 
     missing = {key for plan in aggregate.plans.values() for key in (*plan.load, *plan.extras)} | set(aggregate.models)
     if missing - set(blobs):
         raise StrategyError(f"strategy names keys that it did not produce: {', '.join(sorted(missing - set(blobs)))}")
+    lost = sorted(set(job.participants) - set(aggregate.plans))
+    if lost:
+        raise StrategyError(f"strategy has no plan for {', '.join(lost)}, whose updates the next round waits for")
     serving = aggregate.serving
     return FleetPlan(
         run_id=job.run_id,

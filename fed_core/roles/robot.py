@@ -79,6 +79,7 @@ class Robot:
         self._asked_s = float("-inf")
         self._counting = False
         self._refusals = self._resent = 0
+        self._forgotten = False  # the aggregator lost the run, its rounds may begin anew
         self._handlers: dict[type, Callable[[Any, float], list[ev.Effect]]] = {
             ev.Tick: self._on_tick,
             ev.SamplesReady: self._on_samples,
@@ -170,7 +171,11 @@ class Robot:
         return [ev.PublishDescriptor(message), self._status(), *self._follow()]
 
     def _on_plan(self, event: FleetPlan, now_s: float) -> list[ev.Effect]:
-        old, self._plan = self._plan, event
+        old = self._plan
+        if old and old.run_id == event.run_id and not self._forgotten:
+            if (event.round, event.finished) < (old.round, old.finished):
+                return []  # an old plan that was long on its way
+        self._plan, self._forgotten = event, False
         busy = self._phase in (RobotPhase.FETCHING, RobotPhase.TRAINING)
         if busy and old and (old.run_id, old.round) == (event.run_id, event.round) and not event.finished:
             return []  # the same round, told again by a restarted aggregator
@@ -243,7 +248,7 @@ class Robot:
             return []
         mine = next((r for r in event.robots if r.robot_id == self._config.robot_id), None)
         if event.run_id != self._run_id or mine is None:
-            self._refusals = 0
+            self._refusals, self._forgotten = 0, True
             return [*self._interrupt(RobotPhase.REGISTERING), *self._register(now_s)]
         if mine.refused < self._refusals:  # a restarted aggregator counts from 0
             self._refusals = 0
