@@ -90,9 +90,15 @@ class RoleHost:
                 if answer is not None:
                     waiting.append(answer)
 
-    def _log(self, effect: Any) -> None:
+    def _log(self, effect: ev.Log) -> None:
         logger = self._node.get_logger()
-        {"info": logger.info, "warning": logger.warning, "error": logger.error}[effect.level](effect.text)
+        # rclpy keeps the severity of each place in the code that logs, and raises where it changes: one line for each.
+        if effect.level == "error":
+            logger.error(effect.text)
+        elif effect.level == "warning":
+            logger.warning(effect.text)
+        else:
+            logger.info(effect.text)
 
 
 def guarded(node: Node, convert: Callable[[Any], Any], use: Callable[[Any], None]) -> Callable[[Any], None]:

@@ -82,7 +82,9 @@ class ReplayNode(Node):
         if self._next >= len(self._sequence):
             if not self._config.loop:
                 self._timer.cancel()
-                self.get_logger().info(f"played {self._next} frames of {self._sequence.name}")
+                self.get_logger().info(
+                    f"played {self._next - self._skipped} of {self._next} frames of {self._sequence.name}"
+                )
                 return
             self._next = 0
         try:

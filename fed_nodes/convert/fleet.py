@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -130,6 +131,9 @@ def descriptor_from_msg(msg: SequenceDescriptorMsg) -> roles.SequenceDescriptor:
         raise WireError(f"descriptor of {msg.robot_id!r} is malformed or too large", Refusal.TOO_LARGE)
     if sum(msg.lengths) != len(msg.values):
         raise WireError(f"descriptor of {msg.robot_id!r} has {len(msg.values)} values, not {sum(msg.lengths)}")
+    twice = [name for name, count in Counter(msg.names).items() if count > 1]
+    if twice:
+        raise WireError(f"descriptor of {msg.robot_id!r} names {twice[0]!r} twice")
     values = np.asarray(msg.values, np.float32)
     if not np.isfinite(values).all():
         raise WireError(f"descriptor of {msg.robot_id!r} holds NaN or Inf", Refusal.NOT_FINITE)
@@ -337,7 +341,7 @@ def _loads(text: str, where: str) -> dict[str, Any]:
         raise WireError(f"{where} of {len(text)} bytes; at most {MAX_JSON_BYTES} are read", Refusal.TOO_LARGE)
     try:
         tree = json.loads(text or "{}")
-    except ValueError as err:
+    except (ValueError, RecursionError) as err:  # brackets nested too deep end in the latter
         raise WireError(f"{where} is not valid JSON") from err
     if not isinstance(tree, dict):
         raise WireError(f"{where} is not a JSON object")

@@ -48,18 +48,21 @@ def depth_from_msg(msg: Image) -> npt.NDArray[np.float32]:
 
 
 def frame_from_msgs(colour: Image, depth: Image, info: CameraInfo) -> DepthFrame:
-    """Return one frame; different sizes of colour and depth raise ``DataError``."""
+    """Return one frame; different sizes of colour and depth, or an uncalibrated camera, raise ``DataError``."""
     rgb, depth_m = rgb_from_msg(colour), depth_from_msg(depth)
     if rgb.shape[:2] != depth_m.shape:
         raise DataError(
             f"colour is {rgb.shape[1]}x{rgb.shape[0]} and depth {depth_m.shape[1]}x{depth_m.shape[0]}; "
             "publish depth registered to the colour image"
         )
+    intrinsics = np.asarray(info.k, np.float64).reshape(3, 3)
+    if not (intrinsics[0, 0] > 0 and intrinsics[1, 1] > 0):
+        raise DataError(f"camera_info says focal length {intrinsics[0, 0]:g}; calibrate the camera or fill in its k")
     return DepthFrame(
         rgb=rgb,
         depth_m=depth_m,
         stamp_ns=stamp_ns(colour.header.stamp),
-        intrinsics=np.asarray(info.k, np.float64).reshape(3, 3),
+        intrinsics=intrinsics,
         frame_id=colour.header.frame_id or "camera_optical_frame",
     )
 
