@@ -4,6 +4,7 @@ A field made with :func:`option` carries its help text, unit and bounds; the YAM
 descriptors of the nodes and the CLI all read the same metadata. Unknown keys are errors.
 """
 
+import collections.abc
 import dataclasses
 import types
 import typing
@@ -114,7 +115,7 @@ def _convert(hint: Any, value: Any, where: str) -> Any:
         return value if isinstance(value, hint) else from_tree(hint, value, where)  # type: ignore[arg-type]
     if origin in (tuple, list):
         return _sequence(hint, value, where)
-    if origin is dict or hint is dict:
+    if origin in (dict, collections.abc.Mapping) or hint is dict:
         if not isinstance(value, dict):
             raise ConfigError(f"{where}: expected keys and values, got {value!r}")
         args = typing.get_args(hint)

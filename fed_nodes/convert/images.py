@@ -35,11 +35,31 @@ def rgb_from_msg(msg: Image) -> npt.NDArray[np.uint8]:
     if msg.step * msg.height > len(msg.data) or msg.height == 0 or msg.width == 0:
         raise DataError(f"image of {msg.width}x{msg.height} has {len(msg.data)} bytes, not {msg.step * msg.height}")
     try:
-        image = _BRIDGE.imgmsg_to_cv2(msg, desired_encoding="rgb8")
+        image = _BRIDGE.imgmsg_to_cv2(_without_padding(msg), desired_encoding="rgb8")
     except (CvBridgeError, cv2.error, KeyError, TypeError, ValueError) as err:
         works = ", ".join((*COLOUR_ENCODINGS, "bayer_*", "yuv422"))
         raise EncodingError(f"colour encoding {msg.encoding!r} is not supported; supported: {works}") from err
     return np.ascontiguousarray(image, dtype=np.uint8)
+
+
+def _without_padding(msg: Image) -> Image:
+    """Return an image whose rows follow each other without a gap; some releases of ``cv_bridge`` ignore ``step``."""
+    dtype, channels = _BRIDGE.encoding_to_dtype_with_channels(msg.encoding)
+    row_bytes = msg.width * channels * np.dtype(dtype).itemsize
+    if msg.step < row_bytes:
+        raise DataError(f"image of {msg.width}x{msg.height} has rows of {msg.step} bytes, not {row_bytes}")
+    if msg.step == row_bytes:
+        return msg
+    rows = np.frombuffer(msg.data, np.uint8, msg.step * msg.height).reshape(msg.height, msg.step)
+    return Image(
+        header=msg.header,
+        height=msg.height,
+        width=msg.width,
+        encoding=msg.encoding,
+        is_bigendian=msg.is_bigendian,
+        step=row_bytes,
+        data=rows[:, :row_bytes].tobytes(),
+    )
 
 
 def depth_from_msg(msg: Image) -> npt.NDArray[np.float32]:
