@@ -74,6 +74,6 @@ def start_node(context: LaunchContext, spec: NodeSpec, params: Path, topics: Seq
         remappings=[*topics, ("/clock", "clock")] if simulated else list(topics),
         ros_arguments=["--log-level", text(context, "log_level")],
         output="screen",
-        emulate_tty=True,
+        sigterm_timeout="15",  # a network that is being loaded cannot be interrupted
         **({"respawn": True, "respawn_delay": 2.0} if respawn else {}),
     )
