@@ -181,8 +181,10 @@ def blob(radii: Vec, rng: np.random.Generator, roughness: float = 0.2, detail: i
     grain = rng.uniform(-0.5, 0.5, len(n))
     vertices = n * (1 + roughness * (bump + 0.5 * grain))[:, None] * np.asarray(radii, float)
     normals = vertex_normals(vertices, ball.faces)
-    uvs = vertices[:, :2] + 0.7 * vertices[:, 2:]
-    return _mesh(vertices, ball.faces, normals, uvs)
+    # The eight octants share one mirrored picture: no seam, and little stretch.
+    part = np.abs(n) / np.abs(n).sum(1, keepdims=True)
+    uvs = np.stack([part[:, 0] - part[:, 1], 1.5 * part[:, 2]], 1) * 1.3 * float(np.mean(radii))
+    return _mesh(vertices, ball.faces, normals, uvs + rng.uniform(0, 3, 2))
 
 
 def vertex_normals(vertices: Floats, faces: Ints) -> Floats:

@@ -46,7 +46,9 @@ class Sensor:
         value += _glare(value)
         value *= self._falloff(light.shape[0], light.shape[1])[..., None]
         value = _tone(value)
-        grain = rng.standard_normal(value.shape, dtype=np.float32)
+        # Neighbouring colours are interpolated from one another, so most of the noise is grey.
+        grain = np.float32(0.45) * rng.standard_normal(value.shape, dtype=np.float32)
+        grain += np.float32(0.8) * rng.standard_normal((*value.shape[:2], 1), dtype=np.float32)
         value += grain * np.sqrt(np.float32(self.read_noise**2) + np.float32(self.shot_noise**2) * value)
         return _GAMMA[(np.clip(value, 0, 1) * 4096).astype(np.int32)]
 

@@ -91,7 +91,8 @@ def _sunlight(world: World, points: F32, normal: F32, soft: npt.NDArray[np.bool_
     cosine = dot(normal, np.broadcast_to(sun, normal.shape))
     cosine = np.where(soft, cosine * np.float32(0.6) + np.float32(0.4), cosine)
     i = np.flatnonzero(cosine > 0.01)
-    start = points[:, i] + normal[:, i] * np.float32(0.02) + sun * np.where(soft[i], np.float32(0.25), np.float32(0.02))
+    # Leaves start far off themselves, or every crown would be dark; walls hardly, or light would leak in at corners.
+    start = points[:, i] + normal[:, i] * np.float32(0.004) + sun * np.where(soft[i], np.float32(0.25), np.float32(0.002))
     way = np.broadcast_to(sun[:, 0], (len(i), 3))
     free = ~world.shadows.occluded(np.ascontiguousarray(start.T), way.copy())
     # Leaves let part of the light through.

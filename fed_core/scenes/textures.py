@@ -178,7 +178,7 @@ def facade(rng: np.random.Generator, wall: Floats, style: int, lit: float) -> Fl
 
 def shop(rng: np.random.Generator, lit: float) -> Floats:
     """Ground-floor shop fronts, 4 across, with sign bands; the mask marks what glows, for ``lit`` 0 all glass."""
-    column, _, u, v = _cells(4, 1)
+    column, _, u, v = _cells(4, 4)
     which = column.astype(int)
     base = picture(noise(rng, 16), (0.46, 0.44, 0.42), (0.58, 0.56, 0.53))
     base[..., :3] *= (0.6 + 0.5 * rng.random((4, 3)))[column.astype(int)]

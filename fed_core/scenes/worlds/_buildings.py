@@ -24,15 +24,24 @@ AWNINGS = ((0.45, 0.06, 0.05), (0.06, 0.22, 0.12), (0.08, 0.14, 0.36), (0.62, 0.
 
 @dataclass(frozen=True)
 class Plot:
-    """Ground of one building: centre (x, y), size (x, y) and base height in metres."""
+    """Ground of one building.
+
+    Attributes:
+        center: (x, y) in metres.
+        size: (x, y) in metres.
+        base: height of the ground in metres.
+        fronts: which of the sides +x, +y, -x, -y look on a street that robots take.
+    """
 
     center: tuple[float, float]
     size: tuple[float, float]
     base: float
+    fronts: tuple[bool, ...] = (False, False, False, False)
 
 
-def add_building(rng: np.random.Generator, layout: Layout, plot: Plot, lit: bool, detail: bool) -> None:
-    """Add one building; ``lit`` turns its shop windows on, ``detail`` adds what is only seen from near."""
+def add_building(rng: np.random.Generator, layout: Layout, plot: Plot, lit: bool) -> None:
+    """Add one building; ``lit`` turns its shop windows on."""
+    detail = any(plot.fronts)
     style = str(rng.choice(list(PALETTES), p=(0.38, 0.30, 0.2, 0.12)))
     floors = int(rng.integers(3, 7) if style in ("brick", "plaster") else rng.integers(4, 10))
     height = floors * BAY_M
@@ -94,11 +103,13 @@ def _add_roof(rng: np.random.Generator, layout: Layout, plot: Plot, top: float) 
 
 
 def _add_fronts(rng: np.random.Generator, layout: Layout, plot: Plot, shape: tuple[float, bool], lit: bool) -> None:
-    """Add awnings, balconies and the light of shop windows on all four sides."""
+    """Add awnings, balconies and the light of shop windows on the sides that are seen from near."""
     height, house = shape
     sx, sy = plot.size
     place = np.array([*plot.center, plot.base])
     for side, (width, depth) in enumerate(((sy, sx), (sx, sy), (sy, sx), (sx, sy))):
+        if not plot.fronts[side]:
+            continue
         yaw = side * np.pi / 2
         out = np.array([np.cos(yaw), np.sin(yaw), 0.0])
         across = np.array([-np.sin(yaw), np.cos(yaw), 0.0])

@@ -136,15 +136,21 @@ class City:
         inner = 2 * (self._half - WALK_M)
         if not near:
             plot = Plot((float(center[0]), float(center[1])), (float(inner[0]), float(inner[1])), KERB_M)
-            add_building(rng, self.layout, plot, False, False)
+            add_building(rng, self.layout, plot, False)
             return
         cut = [_cuts(rng, int(side / BAY_M)) for side in inner]
         for x0, x1 in zip(cut[0][:-1], cut[0][1:], strict=True):
             for y0, y1 in zip(cut[1][:-1], cut[1][1:], strict=True):
                 low, high = np.array([x0, y0]) * BAY_M - inner / 2, np.array([x1, y1]) * BAY_M - inner / 2
                 middle, size = center + (low + high) / 2, high - low
-                plot = Plot((float(middle[0]), float(middle[1])), (float(size[0]), float(size[1])), KERB_M)
-                add_building(rng, self.layout, plot, self._night, True)
+                plot = Plot((float(middle[0]), float(middle[1])), (float(size[0]), float(size[1])), KERB_M, self._fronts(low + center, high + center))
+                add_building(rng, self.layout, plot, self._night)
+
+    def _fronts(self, low: Floats, high: Floats) -> tuple[bool, ...]:
+        """Return which sides (+x, +y, -x, -y) of a rectangle stand along a street around the middle block."""
+        near = self._half - WALK_M - 0.1, self._half + ROAD_M + WALK_M + 0.1
+        sides = ((high, 0), (high, 1), (low, 0), (low, 1))
+        return tuple(bool(near[0][k] < abs(edge[k]) < near[1][k]) for edge, k in sides)
 
     def _add_park(self, center: Floats) -> None:
         rng = self._rng

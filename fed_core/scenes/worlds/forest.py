@@ -150,7 +150,7 @@ def _plant_undergrowth(rng: np.random.Generator, layout: Layout, height: Height,
         spots = _spots(rng, spacing, half)
         spots = spots[(trail.distance_to(spots) > clear) & (rng.random(len(spots)) < 0.7)]
         for spot, z in zip(spots, height(spots[:, 0], spots[:, 1]), strict=True):
-            tint = np.ones(3) if material == "rock" else green * rng.uniform(0.45, 0.85)
+            tint = np.full(3, 0.5) if material == "rock" else green * rng.uniform(0.45, 0.85)
             mesh = models[int(rng.integers(len(models)))].moved((*spot, z - 0.04), rng.uniform(0, 6.28))
             layout.add(mesh.tinted(tint), material, label)
     for spot in _spots(rng, 17.0, 40):

@@ -21,6 +21,6 @@ def build(rng: np.random.Generator) -> World:
         stars=True,
     )
     air = Air(rng.uniform(0.002, 0.005), flight_m=(9.0, 15.0), flight_pitch_deg=(16.0, 32.0))
-    ambient = Ambient(np.array([0.060, 0.048, 0.040]), 0.8, 24)
+    ambient = Ambient(np.array([0.085, 0.068, 0.056]), 0.8, 24)
     look = Look(sky, ambient, air, exposure=1.9, headlight=np.array([55.0, 52.0, 47.0]))
     return build_world(city.layout, look, city.routes)
