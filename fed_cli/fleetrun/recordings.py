@@ -60,8 +60,10 @@ def _from_folder(folder: Path) -> FleetConfig:
     if unknown:
         raise ConfigError(f"{file}: test names {', '.join(unknown)}, but {folder} holds {', '.join(names)}")
     training = [name for name in names if name not in held_out]
-    robots = [{"id": _robot_id(name), "source": {"data": name}} for name in training]
-    test = [{"name": _robot_id(name), "source": {"data": name}} for name in held_out]
+    # Absolute paths: the recordings are here, wherever FED_PERCEPTION_DATA points to.
+    places = {name: str((folder / name).absolute()) for name in names}
+    robots = [{"id": _robot_id(name), "source": {"data": places[name]}} for name in training]
+    test = [{"name": _robot_id(name), "source": {"data": places[name]}} for name in held_out]
     return from_tree(FleetConfig, {"run": "recordings", "robots": robots, "test": test, **tree}, where=str(file))
 
 
@@ -69,10 +71,9 @@ def _is_recording(path: Path) -> bool:
     if path.name.startswith(".") or path.name == FLEET_FILE:
         return False
     try:
-        find_reader(path)
+        return bool(find_reader(path))
     except DataError:
         return False
-    return True
 
 
 def _robot_id(name: str) -> str:

@@ -1,0 +1,97 @@
+"""What a path holds: a recording, a model blob, a run, or a demo, as one report."""
+
+import json
+from pathlib import Path
+
+from fed_cli.fleetrun.folder import SUMMARY
+from fed_cli.fleetrun.runs import JOURNAL, read_run
+from fed_core.data.inspect import Report, describe, size_text
+from fed_core.data.open import find_reader
+from fed_core.errors import DataError, StoreError
+
+_BAG_SUFFIXES = (".bag", ".db3", ".mcap")
+
+
+def contents(path: Path) -> Report:
+    """Return what is in ``path``.
+
+    Raises:
+        DataError: it does not exist, or nothing known is in it.
+        StoreError: a journal or a summary is broken.
+        WireError: a model file is broken.
+    """
+    if not path.exists():
+        raise DataError(f"{path} does not exist; name a bag, a folder of frames, a model file or the folder of a run")
+    if path.is_file():
+        return describe(path) if path.suffix in _BAG_SUFFIXES else _model(path)
+    if (path / SUMMARY).is_file():
+        return _demo(path)
+    if (path / JOURNAL).is_file():
+        return _run(path)
+    if not find_reader(path):
+        inside = sorted(str(file.parent) for file in path.glob(f"aggregator/*/{JOURNAL}"))
+        if inside:
+            raise DataError(f"{path} is a demo that has not ended; its runs, name one: {', '.join(inside)}")
+    return describe(path)
+
+
+def _model(path: Path) -> Report:
+    from fed_core.wire.codec import open_tensors
+    from fed_core.wire.files import hash_file
+
+    blob, tensors = hash_file(path), open_tensors(path)
+    table = tuple(
+        (spec.name, " x ".join(map(str, spec.shape)) or "scalar", spec.dtype, size_text(spec.size_bytes))
+        for spec in tensors.specs
+    )
+    rows = (("tensors", str(len(tensors))), ("size", size_text(blob.size_bytes)), ("sha256", blob.digest))
+    notes = ()
+    if len(path.name) == len(blob.digest) and path.name != blob.digest:
+        notes = ("the file is named by another digest than its bytes have; it is damaged",)
+    return Report(f"{path}: model file (safetensors)", rows, ("tensor", "shape", "type", "size"), table, notes)
+
+
+def _run(folder: Path) -> Report:
+    run = read_run(folder)
+    rows = [
+        ("run", run.run_id),
+        ("strategy", run.strategy),
+        ("network", run.network),
+        ("rounds", f"{run.rounds} of {run.total_rounds}"),
+        ("updates", str(sum(robot.updates for robot in run.robots))),
+    ]
+    rows += [(f"model {key}", f"{digest} ({size_text(size)})") for key, digest, size in run.models]
+    table = tuple(
+        (
+            robot.id,
+            " ".join(map(str, robot.clusters)),
+            str(robot.updates),
+            str(robot.samples),
+            f"{robot.losses[-1]:.3f}" if robot.losses else "",
+        )
+        for robot in run.robots
+    )
+    notes = () if run.rounds == run.total_rounds else ("not all rounds have closed yet",)
+    return Report(f"{folder}: run", tuple(rows), ("robot", "clusters", "updates", "samples", "last loss"), table, notes)
+
+
+def _demo(folder: Path) -> Report:
+    try:
+        summary = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
+        methods = list(summary["sequences"][0]["abs_rel"]) if summary["sequences"] else []
+        table = tuple(
+            (
+                row["name"],
+                " ".join(map(str, row["clusters"])),
+                *(f"{row['abs_rel'][name]:.3f}" for name in methods),
+                *(f"{row['delta1'][name]:.3f}" for name in methods),
+            )
+            for row in summary["sequences"]
+        )
+        rows = [(key, str(summary[key])) for key in ("rounds", "seed", "seconds")]
+        rows += [("robots", ", ".join(summary["robots"])), ("bytes moved", size_text(summary["bytes"]))]
+        rows += [(f"cluster {index}", ", ".join(ids)) for index, ids in enumerate(summary["clusters"])]
+    except (OSError, ValueError, KeyError, TypeError) as err:
+        raise StoreError(f"cannot read {folder / SUMMARY}: {err}; it is broken or of another version") from err
+    columns = ("sequence", "clusters", *(f"AbsRel {n}" for n in methods), *(f"delta1 {n}" for n in methods))
+    return Report(f"{folder}: demo", tuple(rows), columns, table)

@@ -1,0 +1,51 @@
+"""``fedperc simulate``: a whole fleet in this process, without ROS."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Optional
+
+import typer
+
+from fed_cli.main import app
+
+if TYPE_CHECKING:
+    from fed_core.fleet import FleetConfig
+
+
+@app.command()
+def simulate(
+    fleet: Annotated[
+        Optional[Path],  # noqa: UP007, UP045 - typer on Python 3.10 reads this form
+        typer.Option(help="Fleet file, or a folder of recordings with a fleet.yaml; default: two rendered worlds."),
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Folder of the run; an interrupted run in it goes on.")] = Path(
+        "runs/simulation"
+    ),
+    seed: Annotated[Optional[int], typer.Option(help="Seed; default: the fleet file's.")] = None,  # noqa: UP007, UP045
+    rounds: Annotated[Optional[int], typer.Option(help="Rounds; default: the fleet file's.")] = None,  # noqa: UP007, UP045
+    threads: Annotated[int, typer.Option(min=1, help="CPU threads of training.")] = 2,
+) -> None:
+    """Run a fleet in one process, without ROS: the same roles, the same models.
+
+    fedperc simulate
+
+    fedperc simulate --fleet my_fleet.yaml --out runs/mine --rounds 4
+    """
+    from rich.console import Console
+
+    from fed_cli.fleetrun.folder import shared_file
+    from fed_cli.fleetrun.recordings import fleet_of, reseed
+    from fed_cli.fleetrun.simulation import play, show_result
+
+    config, base = fleet_of(fleet if fleet is not None else shared_file("config/fleet/small.yaml"))
+    config = _with(config, rounds)
+    if seed is not None:
+        config = reseed(config, seed)
+    console = Console()
+    console.print(f"{out}: {len(config.robots)} robots, {config.rounds} rounds, seed {config.seed}", highlight=False)
+    play(config, base, out, console, threads=threads)
+    show_result(console, out)
+
+
+def _with(fleet: "FleetConfig", rounds: int | None) -> "FleetConfig":
+    return fleet if rounds is None else replace(fleet, rounds=rounds)
