@@ -81,6 +81,9 @@ class Journal:
                 self._create(run_id, config)
             else:
                 self._check(run_id, config)
+        except StoreError:
+            self._db.close()
+            raise
         except sqlite3.Error as err:
             raise StoreError(f"cannot open the journal {path}: {err}") from err
 
