@@ -2,6 +2,7 @@
 
 import sys
 
+from rclpy._rclpy_pybind11 import InvalidHandle, RCLError
 from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackReturn
 
 from fed_core.errors import FedError
@@ -29,12 +30,19 @@ class InferenceNode(LifecycleNode):
 
     def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Load the encoder, open topics, ask the aggregator for access."""
+        live = LiveInference(self, self._config)
         try:
-            self._live = LiveInference(self, self._config)
+            live.open()
         except FedError as err:
             self.get_logger().error(str(err))
-            return TransitionCallbackReturn.FAILURE
-        return TransitionCallbackReturn.SUCCESS
+        except (InvalidHandle, RCLError):
+            if self.context.ok():  # else it was told to stop while it loaded
+                raise
+        else:
+            self._live = live
+            return TransitionCallbackReturn.SUCCESS
+        live.close()
+        return TransitionCallbackReturn.FAILURE
 
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Publish from now on."""

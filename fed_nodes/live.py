@@ -1,8 +1,8 @@
 """What an inference node does between configure and cleanup: topics, the role, the thread with the networks."""
 
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -65,14 +65,23 @@ class LiveInference:
         self.active, self.text = False, "inactive"
         self._info: CameraInfo | None = None
         self._early_plan: FleetPlan | None = None
-        self._store = BlobStore(config.state_dir)
         self._sequences = SequenceCutter(config.gap_s, config.descriptor_frames)
+        self._opened = ExitStack()
+
+    def open(self) -> None:
+        """Load the encoder, open topics, ask the aggregator for access; whatever it raises, :meth:`close` cleans up."""
+        node, config, opened = self._node, self._config, self._opened
+        self._store = BlobStore(config.state_dir)
         self._results = Mailbox(node, self._on_result)
+        opened.callback(self._results.close)
         self._serving = ServingThread(config.threads, self._results.post, self._on_error)
+        opened.callback(self._serving.close)
         self._host = RoleHost(node, Inference(make_strategy), self._carriers())
+        opened.callback(self._host.close)
         self._channel = RosBlobChannel(node, self._store)
+        opened.callback(self._channel.close)
         self._access = ReadAccess(node, config.fleet_ns.rstrip("/"), config.reader_id, self._on_access)
-        self._opened: list[Callable[[], Any]] = [self._access.close, self._channel.close, self._host.close]
+        opened.callback(self._access.close)
         self._open_outputs()
         self._open_inputs()
 
@@ -82,7 +91,7 @@ class LiveInference:
         self._infos = node.create_lifecycle_publisher(CameraInfo, "depth/camera_info", qos.OUTPUTS)
         self._selections = node.create_lifecycle_publisher(Selection, "selection", qos.LATCHED)
         for publisher in (self._depths, self._infos, self._selections):
-            self._opened.append(partial(node.destroy_publisher, publisher))
+            self._opened.callback(node.destroy_publisher, publisher)
 
     def _open_inputs(self) -> None:
         node = self._node
@@ -94,19 +103,16 @@ class LiveInference:
             (Image, COLOUR, self._on_image, sensors),
         ):
             subscription = node.create_subscription(kind, topic, callback, profile)
-            self._opened.append(partial(node.destroy_subscription, subscription))
+            self._opened.callback(node.destroy_subscription, subscription)
         service = node.create_service(Trigger, "new_sequence", self._on_new_sequence)
         timer = steady_timer(node, 1.0, self._on_tick)
-        self._opened += [partial(node.destroy_service, service), partial(node.destroy_timer, timer)]
+        self._opened.callback(node.destroy_service, service)
+        self._opened.callback(node.destroy_timer, timer)
 
     def close(self) -> None:
-        """Stop the thread, close the topics."""
+        """Close the topics, stop the thread."""
         self.active = False
-        self._serving.close()
-        self._results.close()
-        for close in self._opened:
-            close()
-        self._opened = []
+        self._opened.close()
 
     def counts(self) -> dict[str, str]:
         """Return how many frames were predicted and dropped."""
