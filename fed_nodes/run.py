@@ -28,6 +28,7 @@ def main(make_node: Callable[[], Node]) -> int:
     code = 0
     try:
         node = make_node()
+        _warn_of_unknown(node)
         executor = SingleThreadedExecutor()
         executor.add_node(node)
         executor.spin()
@@ -58,3 +59,11 @@ def _interrupt_once() -> None:
             raise KeyboardInterrupt
 
     signal.signal(signal.SIGINT, on_signal)
+
+
+def _warn_of_unknown(node: Node) -> None:
+    """Tell of given parameters that the node has not; ROS ignores a misspelt one without a word."""
+    unknown = [name for name in getattr(node, "_parameter_overrides", {}) if not node.has_parameter(name)]
+    if unknown:
+        names = f"ros2 param list {node.get_fully_qualified_name()}"
+        node.get_logger().warning(f"ignored unknown parameters {', '.join(sorted(unknown))}; `{names}` lists its own")
