@@ -90,7 +90,7 @@ class RoleHost:
                 if answer is not None:
                     waiting.append(answer)
 
-    def _log(self, effect: ev.Log) -> None:
+    def _log(self, effect: Any) -> None:
         logger = self._node.get_logger()
         # rclpy keeps the severity of each place in the code that logs, and raises where it changes: one line for each.
         if effect.level == "error":

@@ -14,8 +14,10 @@ from sensor_msgs.msg import CameraInfo, Image
 from fed_core.data.open import open_source
 from fed_nodes import qos
 from fed_nodes.convert.images import depth_from_msg, stamp_ns
-from tests.ros.fleets import YEAR_NS, Fleet, record
+from scripts.write_interfaces import CLI, NODES, PUB, SRV, SUB, document, policy
+from tests.ros.fleets import YEAR_NS, Fleet, Watcher, record
 
+ROOT = Path(__file__).resolve().parents[2]
 GREEN, RED = (60, 200, 60), (220, 60, 50)
 
 
@@ -119,3 +121,68 @@ def test_parameters_tell_their_bounds(trained: Fleet) -> None:
     trained.watcher.until(client.service_is_ready)
     answer = trained.watcher.call(client, GetParameters.Request(names=["rounds", "strategy"]))
     assert answer.values[0].integer_value == 2 and answer.values[1].string_value == "fedepth"
+
+
+def hidden(name: str, node: str) -> bool:
+    """Tell whether every ROS node, or every lifecycle node, has this."""
+    own = f"/{node}/"
+    return name in ("/rosout", "/parameter_events") or own in name or name.endswith("_event")
+
+
+def live_rows(watcher: Watcher, node: str, namespace: str) -> set[tuple[str, str, str, tuple[str, str] | None]]:
+    """Return (way, name, type, reliability and durability) of all that a running node has."""
+    graph, rows = watcher.node, set()
+    for way, names, infos in (
+        (PUB, graph.get_publisher_names_and_types_by_node, graph.get_publishers_info_by_topic),
+        (SUB, graph.get_subscriber_names_and_types_by_node, graph.get_subscriptions_info_by_topic),
+    ):
+        for topic, types in names(node, namespace):
+            ends = [e for e in infos(topic) if (e.node_name, e.node_namespace) == (node, namespace)]
+            rows |= {(way, topic, types[0], policy(end.qos_profile)) for end in ends if not hidden(topic, node)}
+    for way, names in (
+        (SRV, graph.get_service_names_and_types_by_node),
+        (CLI, graph.get_client_names_and_types_by_node),
+    ):
+        rows |= {(way, name, types[0], None) for name, types in names(node, namespace) if not hidden(name, node)}
+    return rows
+
+
+def told_rows(node: str, namespace: str, reliable: bool) -> set[tuple[str, str, str, tuple[str, str] | None]]:
+    """Return the same of the documented table, names filled in."""
+    rows = set()
+    for row in NODES[node]:
+        reader = {"inference": "live_inference"}.get(node, namespace.strip("/"))
+        profile = row.qos
+        if profile == "SENSORS" and reliable and row.name != "clock":
+            profile = "SENSORS_RELIABLE"
+        readers = ("forest", "brick", "live_inference") if row.name.endswith("<reader>") else ("forest", "brick")
+        for other in readers:
+            name = row.name.replace("<fleet_ns>", "/fleet").replace("<reader_id>", reader).replace("<reader>", other)
+            name = name.replace("<robot>", reader if node == "robot_client" else other)
+            name = name if name.startswith("/") else f"{namespace.rstrip('/')}/{name}"
+            is_topic = row.way in (PUB, SUB)
+            rows.add((row.way, name, row.type, policy(getattr(qos, profile)) if is_topic else None))
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("node", "namespace"),
+    [
+        ("aggregator", "/"),
+        ("robot_client", "/brick"),
+        ("inference", "/live"),
+        ("replay", "/live"),
+        ("monitor", "/"),
+    ],
+)
+def test_graph_is_as_documented(trained: Fleet, node: str, namespace: str) -> None:
+    told = told_rows(node, namespace, reliable=node in ("inference", "replay"))
+    if node == "robot_client":  # it has recorded enough and listens to its sensors no more
+        told = {row for row in told if "/camera/" not in row[1]}
+    live = live_rows(trained.watcher, node, namespace)
+    assert live == told, f"only live: {live - told}; only documented: {told - live}"
+
+
+def test_interfaces_page_is_up_to_date() -> None:
+    page = (ROOT / "docs" / "interfaces.md").read_text(encoding="utf-8")
+    assert page == document(), "run scripts/write_interfaces.py"

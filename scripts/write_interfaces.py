@@ -1,0 +1,188 @@
+"""Write docs/interfaces.md: topics, services and parameters of every node (``python scripts/write_interfaces.py``).
+
+The tests compare this table with the graph of a running fleet.
+"""
+
+import dataclasses
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from rclpy.qos import QoSProfile
+
+from fed_core.config import to_tree
+from fed_core.roles.membership import AggregatorConfig
+from fed_core.roles.robot import RobotConfig
+from fed_nodes import qos
+from fed_nodes.aggregator import RunParameters
+from fed_nodes.live import InferenceConfig
+from fed_nodes.monitor import MonitorConfig
+from fed_nodes.recorder import RecorderConfig
+from fed_nodes.replay import ReplayConfig
+from fed_nodes.robot_client import RobotParameters
+from fed_nodes.score import ScoreConfig
+
+ROOT = Path(__file__).resolve().parents[1]
+PUB, SUB, SRV, CLI = "publishes", "subscribes", "serves", "calls"
+
+
+class Row(NamedTuple):
+    """One topic or service of a node; names without a slash are in the node's namespace."""
+
+    way: str
+    name: str
+    type: str
+    qos: str
+    meaning: str
+
+
+IMAGE, INFO = "sensor_msgs/msg/Image", "sensor_msgs/msg/CameraInfo"
+READ, REGISTER = "fed_msgs/srv/ReadBlob", "fed_msgs/srv/RegisterRobot"
+PLAN = "<fleet_ns>/round"
+HEALTH = Row(
+    PUB, "/diagnostics", "diagnostic_msgs/msg/DiagnosticArray", "DIAGNOSTICS", "state of the node, once a second"
+)
+
+NODES: dict[str, list[Row]] = {
+    "aggregator": [
+        Row(PUB, PLAN, "fed_msgs/msg/RoundPlan", "LATCHED", "the current round: who trains what, from which models"),
+        Row(PUB, "<fleet_ns>/status", "fed_msgs/msg/FleetStatus", "LATCHED", "state of run and robots"),
+        Row(SUB, "<fleet_ns>/descriptors", "fed_msgs/msg/SequenceDescriptor", "UPDATES", "descriptors of the robots"),
+        Row(SUB, "<fleet_ns>/updates", "fed_msgs/msg/UpdateReport", "UPDATES", "manifests of trained updates"),
+        Row(SUB, "<fleet_ns>/robot_status", "fed_msgs/msg/RobotStatus", "STATUS", "heartbeats"),
+        Row(SRV, "<fleet_ns>/register", REGISTER, "", "takes robots and readers, or says why not"),
+        Row(SRV, "<fleet_ns>/read_blob/<reader>", READ, "BLOBS", "chunks of models, one service for each reader"),
+        Row(CLI, "/<robot>/read_blob", READ, "BLOBS", "reads the robots' updates"),
+        HEALTH,
+    ],
+    "robot_client": [
+        Row(SUB, "camera/image_raw", IMAGE, "SENSORS", "colour; recorded until there are enough frames"),
+        Row(SUB, "camera/depth/image_raw", IMAGE, "SENSORS", "depth registered to colour: 32FC1 [m] or 16UC1 [mm]"),
+        Row(SUB, "camera/camera_info", INFO, "SENSORS", "calibration"),
+        Row(SUB, PLAN, "fed_msgs/msg/RoundPlan", "LATCHED", "what to train"),
+        Row(SUB, "<fleet_ns>/status", "fed_msgs/msg/FleetStatus", "LATCHED", "whether the aggregator knows this robot"),
+        Row(PUB, "<fleet_ns>/descriptors", "fed_msgs/msg/SequenceDescriptor", "LATCHED", "descriptor of its images"),
+        Row(PUB, "<fleet_ns>/updates", "fed_msgs/msg/UpdateReport", "LATCHED", "manifest of its update"),
+        Row(
+            PUB, "<fleet_ns>/masks", "fed_msgs/msg/LayerMask", "LATCHED", "shared layers, where a method shares a part"
+        ),
+        Row(PUB, "<fleet_ns>/robot_status", "fed_msgs/msg/RobotStatus", "STATUS", "heartbeat and progress"),
+        Row(SRV, "read_blob", READ, "BLOBS", "chunks of its updates"),
+        Row(CLI, "<fleet_ns>/register", REGISTER, "", "joins the fleet"),
+        Row(CLI, "<fleet_ns>/read_blob/<robot>", READ, "BLOBS", "reads models"),
+        HEALTH,
+    ],
+    "inference": [
+        Row(SUB, "camera/image_raw", IMAGE, "SENSORS", "colour images of the running sequence"),
+        Row(SUB, "camera/camera_info", INFO, "SENSORS", "calibration, passed on with the depth"),
+        Row(SUB, PLAN, "fed_msgs/msg/RoundPlan", "LATCHED", "models to choose from"),
+        Row(PUB, "depth/image", IMAGE, "OUTPUTS", "32FC1 [m], stamp and frame of the colour image"),
+        Row(PUB, "depth/camera_info", INFO, "OUTPUTS", "calibration, stamp of the depth"),
+        Row(PUB, "selection", "fed_msgs/msg/Selection", "LATCHED", "models that serve the running sequence, and why"),
+        Row(SRV, "new_sequence", "std_srvs/srv/Trigger", "", "the next image starts a new sequence"),
+        Row(CLI, "<fleet_ns>/register", REGISTER, "", "asks to read models"),
+        Row(CLI, "<fleet_ns>/read_blob/<reader_id>", READ, "BLOBS", "reads models"),
+        HEALTH,
+    ],
+    "replay": [
+        Row(PUB, "camera/image_raw", IMAGE, "SENSORS", "colour, rgb8"),
+        Row(PUB, "camera/depth/image_raw", IMAGE, "SENSORS", "depth, 32FC1 [m]"),
+        Row(PUB, "camera/camera_info", INFO, "SENSORS", "calibration"),
+        Row(PUB, "clock", "rosgraph_msgs/msg/Clock", "SENSORS", "time of the recording, in this namespace only"),
+        HEALTH,
+    ],
+    "monitor": [
+        Row(SUB, PLAN, "fed_msgs/msg/RoundPlan", "LATCHED", "told as a JSON line"),
+        Row(SUB, "<fleet_ns>/status", "fed_msgs/msg/FleetStatus", "LATCHED", "told as a JSON line"),
+        Row(SUB, "<fleet_ns>/robot_status", "fed_msgs/msg/RobotStatus", "STATUS", "told as a JSON line"),
+        Row(SUB, "selection", "fed_msgs/msg/Selection", "LATCHED", "told as a JSON line"),
+        HEALTH,
+    ],
+}
+PARAMETERS: dict[str, tuple[type, ...]] = {
+    "aggregator": (RunParameters, AggregatorConfig),
+    "robot_client": (RobotConfig, RobotParameters, RecorderConfig),
+    "inference": (InferenceConfig,),
+    "replay": (ReplayConfig,),
+    "monitor": (MonitorConfig,),
+    "score": (ScoreConfig,),
+}
+HEAD = """# Interfaces
+
+Written by `scripts/write_interfaces.py`; a test compares it with the graph of a running fleet.
+
+Names without a slash at the start are in the namespace of the node, one for each robot. `<fleet_ns>` is a parameter,
+`/fleet` by default. Messages and services are told in `msgs/`. With `reliable_sensors` (readers) and `reliable`
+(replay), sensor topics use `SENSORS_RELIABLE` instead; `clock` stays as it is. `inference` is a lifecycle node and has
+the usual services of one; `score` publishes as `replay` does, calls `new_sequence` and reads `depth/image` and
+`selection`. There is no tf2: depth comes in the optical frame of its image, and whoever wants it elsewhere transforms
+it. Every parameter is read once, at the start.
+
+## Quality of service
+"""
+
+
+def policy(profile: QoSProfile) -> tuple[str, str]:
+    """Return reliability and durability, in words."""
+    return profile.reliability.name.lower(), profile.durability.name.lower()
+
+
+def parameter_rows(cls: type) -> Iterator[list[str]]:
+    """Yield name, default, bounds, unit, meaning of each parameter."""
+    for field in dataclasses.fields(cls):
+        meta = field.metadata
+        if meta.get("choices"):
+            bounds = ", ".join(meta["choices"])
+        else:
+            low, high = meta.get("low"), meta.get("high")
+            bounds = "" if low is None and high is None else f"{_number(low)} .. {_number(high)}"
+        yield [
+            f"`{field.name}`",
+            _default(field),
+            bounds,
+            meta.get("unit", ""),
+            meta.get("help", "").replace("<", "&lt;"),
+        ]
+
+
+def _number(value: Any) -> str:
+    return "" if value is None else f"{value:,}".replace(",", " ")
+
+
+def _default(field: "dataclasses.Field[Any]") -> str:
+    if field.default is not dataclasses.MISSING:
+        return f"`{to_tree(field.default)}`" if str(field.default) else "empty"
+    return "required" if field.default_factory is dataclasses.MISSING else "empty"
+
+
+def table(head: list[str], rows: list[list[str]]) -> str:
+    """Return a Markdown table."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in lines) + "\n"
+
+
+def document() -> str:
+    """Return the text of docs/interfaces.md."""
+    parts = [HEAD]
+    profiles = {name: value for name, value in vars(qos).items() if isinstance(value, QoSProfile)}
+    rows = [[f"`{name}`", *policy(profile), str(profile.depth)] for name, profile in profiles.items()]
+    parts.append(table(["profile", "reliability", "durability", "depth"], rows))
+    for node, classes in PARAMETERS.items():
+        parts.append(f"## {node}\n")
+        if node in NODES:
+            cells = [[r.way, f"`{r.name}`", f"`{r.type}`", r.qos or "services", r.meaning] for r in NODES[node]]
+            parts.append(table(["", "name", "type", "QoS", "meaning"], cells))
+        parameters = [row for cls in classes for row in parameter_rows(cls)]
+        parts.append(table(["parameter", "default", "bounds", "unit", "meaning"], parameters))
+    return "\n".join(parts)
+
+
+def main() -> int:
+    """Write the file."""
+    (ROOT / "docs" / "interfaces.md").write_text(document(), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
