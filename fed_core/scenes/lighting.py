@@ -98,11 +98,13 @@ class Ambient:
         rgb: (3,) radiance of a far surface.
         falloff_m: surfaces nearer than this darken corners and contacts.
         rays: directions over the whole sphere.
+        sky_share: factor on the light of the open sky.
     """
 
     rgb: Floats
     falloff_m: float = 1.0
     rays: int = 48
+    sky_share: float = 1.0
 
 
 def fibonacci(count: int) -> Floats:
@@ -114,12 +116,10 @@ def fibonacci(count: int) -> Floats:
     return np.stack([r * np.cos(angle), r * np.sin(angle), z], 1)
 
 
-def ambient_light(
-    rays: Raycaster, points: Floats, normals: Floats, sky: Sky, ambient: Ambient, sky_share: float = 1.0
-) -> Floats:
+def ambient_light(rays: Raycaster, points: Floats, normals: Floats, sky: Sky, ambient: Ambient) -> Floats:
     """Return irradiance over pi, (N, 3), from the sky and from nearby surfaces at ``points`` (N, 3)."""
     directions = fibonacci(ambient.rays)
-    radiance = sky.gradient(directions.T.astype(np.float32)).T.astype(np.float64) * sky_share
+    radiance = sky.gradient(directions.T.astype(np.float32)).T.astype(np.float64) * ambient.sky_share
     radiance[directions[:, 2] < 0] = ambient.rgb
     light = np.zeros_like(points)
     for first in range(0, len(points), CHUNK):
@@ -149,7 +149,8 @@ class Nearby:
         """Return the numbers of the points less than ``reach_m`` from ``place`` (3,)."""
         first, last = np.searchsorted(self._sorted[:, 0], [place[0] - reach_m, place[0] + reach_m])
         gap = self._sorted[first:last] - place
-        return self._order[first:last][np.einsum("ij,ij->i", gap, gap) < reach_m**2]
+        near: npt.NDArray[np.intp] = self._order[first:last][np.einsum("ij,ij->i", gap, gap) < reach_m**2]
+        return near
 
 
 def lamp_light(rays: Raycaster, points: Floats, normals: Floats, lamps: Sequence[Lamp]) -> Floats:

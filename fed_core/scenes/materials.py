@@ -85,6 +85,7 @@ def _pyramid(picture: Floats) -> F32:
     while True:
         rows.append(level.reshape(-1, 4))
         if level.shape[0] == 1:
-            return np.concatenate(rows).astype(np.float32)
+            levels: F32 = np.concatenate(rows).astype(np.float32)
+            return levels
         half = level.shape[0] // 2
         level = level.reshape(half, 2, half, 2, 4).mean((1, 3))

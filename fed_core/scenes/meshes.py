@@ -71,7 +71,8 @@ def _grid_faces(rows: int, columns: int) -> Ints:
     r, c = np.mgrid[0:rows, 0:columns]
     a = (r * (columns + 1) + c).ravel()
     b, d = a + 1, a + columns + 1
-    return np.concatenate([np.stack([a, b, d + 1], 1), np.stack([a, d + 1, d], 1)]).astype(np.int64)
+    faces: Ints = np.concatenate([np.stack([a, b, d + 1], 1), np.stack([a, d + 1, d], 1)]).astype(np.int64)
+    return faces
 
 
 def patch(origin: Vec, edge_u: Vec, edge_v: Vec, step: float = 1e9) -> Mesh:
@@ -194,7 +195,8 @@ def vertex_normals(vertices: Floats, faces: Ints) -> Floats:
     total = np.stack(
         [np.bincount(faces.ravel(), np.repeat(face[:, k], 3), minlength=len(vertices)) for k in range(3)], 1
     )
-    return total / np.maximum(np.linalg.norm(total, axis=1, keepdims=True), 1e-12)
+    unit: Floats = total / np.maximum(np.linalg.norm(total, axis=1, keepdims=True), 1e-12)
+    return unit
 
 
 def terrain(height: Callable[[Floats, Floats], Floats], half_size: float, step: float) -> Mesh:

@@ -41,7 +41,8 @@ class Pinhole:
         v, u = np.mgrid[0 : self.height, 0 : self.width].astype(float)
         x = (u - (self.width - 1) / 2) / self.focal_px
         y = (v - (self.height - 1) / 2) / self.focal_px
-        return np.stack([x, y, np.ones_like(x)], -1).reshape(-1, 3)
+        rays: Floats = np.stack([x, y, np.ones_like(x)], -1).reshape(-1, 3)
+        return rays
 
 
 def render(world: World, camera: Pinhole, pose: Floats, range_m: float) -> tuple[F32, F32]:

@@ -104,7 +104,6 @@ class Look:
     ambient: Ambient
     air: Air
     exposure: float
-    sky_share: float = 1.0
     headlight: Floats = field(default_factory=lambda: np.zeros(3))
 
 
@@ -144,7 +143,7 @@ def _vertex_light(layout: Layout, look: Look, mesh: Mesh, shadows: Raycaster) ->
     light = np.zeros_like(mesh.vertices)
     solid = np.flatnonzero(~soft)
     points, normals = _drawn_in(mesh)[solid], mesh.normals[solid]
-    light[solid] = ambient_light(shadows, points, normals, look.sky, look.ambient, look.sky_share)
+    light[solid] = ambient_light(shadows, points, normals, look.sky, look.ambient)
     light[solid] += lamp_light(shadows, points, normals, layout.lamps)
     if soft.any():
         up = mesh.normals[soft][:, 2:] * 0.5 + 0.5
@@ -163,7 +162,8 @@ def _drawn_in(mesh: Mesh) -> Floats:
     corner = mesh.faces.ravel()
     count = np.maximum(np.bincount(corner, minlength=len(mesh.vertices)), 1)
     around = [np.bincount(corner, np.repeat(middle[:, k], 3), minlength=len(mesh.vertices)) / count for k in range(3)]
-    return mesh.vertices + 0.3 * (np.stack(around, 1) - mesh.vertices)
+    inside: Floats = mesh.vertices + 0.3 * (np.stack(around, 1) - mesh.vertices)
+    return inside
 
 
 def _open_lamp_light(points: Floats, lamps: list[Lamp]) -> Floats:

@@ -36,7 +36,7 @@ class Sensor:
         warm = rng.normal(0, 0.025)
         balance = np.array([1 + warm, 1.0, 1 - warm])
         gain = float(np.exp(rng.normal(0, 0.06)))
-        return cls(balance, float(rng.uniform(0.12, 0.28)), 0.0022 * noise, 0.010 * noise, gain)
+        return cls(balance, float(rng.uniform(0.12, 0.28)), 0.0013 * noise, 0.010 * noise, gain)
 
     def develop(self, light: F32, exposure: float, rng: np.random.Generator) -> npt.NDArray[np.uint8]:
         """Return the picture, (H, W, 3) uint8, of linear ``light`` (H, W, 3) float32."""
@@ -50,7 +50,8 @@ class Sensor:
         grain = np.float32(0.45) * rng.standard_normal(value.shape, dtype=np.float32)
         grain += np.float32(0.8) * rng.standard_normal((*value.shape[:2], 1), dtype=np.float32)
         value += grain * np.sqrt(np.float32(self.read_noise**2) + np.float32(self.shot_noise**2) * value)
-        return _GAMMA[(np.clip(value, 0, 1) * 4096).astype(np.int32)]
+        rgb: npt.NDArray[np.uint8] = _GAMMA[(np.clip(value, 0, 1) * 4096).astype(np.int32)]
+        return rgb
 
     def _falloff(self, height: int, width: int) -> F32:
         y, x = np.mgrid[-1 : 1 : height * 1j, -1 : 1 : width * 1j]

@@ -61,7 +61,9 @@ def _surface(world: World, origin: F32, rays: tuple[F32, F32], hits: Hits, pixel
     facing = -dot(normal, view)
     material = world.material[hits.face]
     distance = hits.t * length
-    texel = world.atlas.sample(material, values[:2], distance * np.float32(pixel_rad) / np.sqrt(np.maximum(facing, 0.15)))
+    texel = world.atlas.sample(
+        material, values[:2], distance * np.float32(pixel_rad) / np.sqrt(np.maximum(facing, 0.15))
+    )
     albedo = texel[:3] * tint
     points = origin[:, None] + distance * view
     total = light + _sunlight(world, points, normal, world.atlas.soft[material])
@@ -91,8 +93,8 @@ def _sunlight(world: World, points: F32, normal: F32, soft: npt.NDArray[np.bool_
     cosine = dot(normal, np.broadcast_to(sun, normal.shape))
     cosine = np.where(soft, cosine * np.float32(0.6) + np.float32(0.4), cosine)
     i = np.flatnonzero(cosine > 0.01)
-    # Leaves start far off themselves, or every crown would be dark; walls hardly, or light would leak in at corners.
-    start = points[:, i] + normal[:, i] * np.float32(0.004) + sun * np.where(soft[i], np.float32(0.25), np.float32(0.002))
+    # Leaves start far off themselves, or every crown would be dark; walls not, or light would leak in at corners.
+    start = points[:, i] + normal[:, i] * np.float32(0.004) + sun * np.where(soft[i], np.float32(0.25), np.float32(0.0))
     way = np.broadcast_to(sun[:, 0], (len(i), 3))
     free = ~world.shadows.occluded(np.ascontiguousarray(start.T), way.copy())
     # Leaves let part of the light through.

@@ -17,7 +17,8 @@ def noise(rng: np.random.Generator, cells: int, octaves: int = 4, stretch: int =
         total += weight * _value_noise(rng, cells, max(1, cells // stretch))
         cells, weight = cells * 2, weight * 0.55
     low, high = total.min(), total.max()
-    return (total - low) / (high - low)
+    result: Floats = (total - low) / (high - low)
+    return result
 
 
 def _value_noise(rng: np.random.Generator, columns: int, rows: int) -> Floats:

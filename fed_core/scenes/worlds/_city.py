@@ -68,7 +68,9 @@ class City:
             "plaster": Material(textures.facade(rng, wall, 0, lit), 8 * BAY_M, glow, shine),
             "office": Material(textures.facade(rng, wall, 1, lit), 8 * BAY_M, glow, shine),
             "tower": Material(textures.facade(rng, tower, 2, lit), 8 * BAY_M, glow, shine),
-            "shop": Material(textures.shop(rng, 0.75 if self._night else 0.0), 14.4, 1.6 if self._night else 0.0, shine),
+            "shop": Material(
+                textures.shop(rng, 0.75 if self._night else 0.0), 14.4, 1.6 if self._night else 0.0, shine
+            ),
             "lawn": Material(textures.blades(rng), 2.2),
             "bark": Material(textures.bark(rng), 1.1),
             "leaves": Material(textures.leaves(rng), 1.5, soft=True),
@@ -143,7 +145,12 @@ class City:
             for y0, y1 in zip(cut[1][:-1], cut[1][1:], strict=True):
                 low, high = np.array([x0, y0]) * BAY_M - inner / 2, np.array([x1, y1]) * BAY_M - inner / 2
                 middle, size = center + (low + high) / 2, high - low
-                plot = Plot((float(middle[0]), float(middle[1])), (float(size[0]), float(size[1])), KERB_M, self._fronts(low + center, high + center))
+                plot = Plot(
+                    (float(middle[0]), float(middle[1])),
+                    (float(size[0]), float(size[1])),
+                    KERB_M,
+                    self._fronts(low + center, high + center),
+                )
                 add_building(rng, self.layout, plot, self._night)
 
     def _fronts(self, low: Floats, high: Floats) -> tuple[bool, ...]:
@@ -166,7 +173,9 @@ class City:
     def _plant(self, spot: Floats, fine: bool) -> None:
         rng = self._rng
         tint = np.array(self._season[int(rng.integers(4))]) * rng.uniform(1.2, 1.8)
-        self._trees[int(fine)][int(rng.integers(4))].plant(self.layout, np.array([*spot, KERB_M]), rng.uniform(0, 6.28), tint)
+        self._trees[int(fine)][int(rng.integers(4))].plant(
+            self.layout, np.array([*spot, KERB_M]), rng.uniform(0, 6.28), tint
+        )
 
     def _furnish(self, center: Floats) -> None:
         """Line the four kerbs of a block with lamps, trees, parked cars, people and small things."""
@@ -254,4 +263,3 @@ def _glowing(picture: Floats) -> Floats:
     result = picture.copy()
     result[..., 3] = 1.0
     return result
-

@@ -45,7 +45,7 @@ def cards(rng: np.random.Generator, centers: Floats, radii: Floats, count: int, 
 
 
 def broadleaf(rng: np.random.Generator, height_m: float, crown_m: float, clear_m: float, detail: int = 2) -> Tree:
-    """Return a tree with a round crown of radius ``crown_m`` that starts ``clear_m`` above the ground; ``detail`` 1 is for far ones."""
+    """Return a tree with a round crown of radius ``crown_m`` from ``clear_m`` above the ground; ``detail`` 1: far."""
     radius = 0.035 * height_m * rng.uniform(0.8, 1.2)
     wood = [cylinder(radius * 1.15, height_m * 0.72, radius * 0.35, sides=9, rings=4)]
     middle = (clear_m + height_m) / 2

@@ -76,8 +76,8 @@ def _look(rng: np.random.Generator) -> Look:
         sun_rgb=np.array([3.6, 3.2, 2.6]) + warm * np.array([0.2, -0.1, -0.5]),
         clouds=np.clip(textures.noise(rng, 4, 5) * 2.6 - 1.1, 0, 0.9),
     )
-    air = Air(rng.uniform(0.004, 0.008), flight_m=(15.0, 20.0), flight_pitch_deg=(32.0, 45.0), speed=0.8)
-    return Look(sky, Ambient(np.array([0.42, 0.46, 0.28]), 0.8, 40), air, exposure=1.0, sky_share=1.5)
+    air = Air(rng.uniform(0.003, 0.007), flight_m=(15.0, 20.0), flight_pitch_deg=(32.0, 45.0), speed=0.8)
+    return Look(sky, Ambient(np.array([0.42, 0.46, 0.28]), 0.8, 40, 1.5), air, exposure=1.0)
 
 
 def _floor(rng: np.random.Generator, height: Height, trail: Route) -> Mesh:

@@ -19,14 +19,38 @@ DOOR_M = (1.5, 2.35)  # width and height of a doorway
 WALL_M = 0.16
 OVERLAP_M = 0.01  # walls run on past their corners, so that no ray slips through
 KEEP_M = 0.72  # free space on both sides of the route
-PAINTS = ((0.86, 0.84, 0.79), (0.62, 0.70, 0.72), (0.80, 0.68, 0.50), (0.60, 0.68, 0.54), (0.84, 0.72, 0.68),
-          (0.46, 0.54, 0.64), (0.82, 0.80, 0.68), (0.70, 0.45, 0.34))
+PAINTS = (
+    (0.86, 0.84, 0.79),
+    (0.62, 0.70, 0.72),
+    (0.80, 0.68, 0.50),
+    (0.60, 0.68, 0.54),
+    (0.84, 0.72, 0.68),
+    (0.46, 0.54, 0.64),
+    (0.82, 0.80, 0.68),
+    (0.70, 0.45, 0.34),
+)
 ROOMS: dict[str, tuple[str, tuple[furniture.Maker, ...]]] = {
-    "living": ("planks", (furniture.sofa, furniture.tv, furniture.bookshelf, furniture.armchair, furniture.plant,
-                          furniture.floor_lamp, furniture.coffee_table)),
-    "office": ("carpet", (furniture.desk, furniture.bookshelf, furniture.desk, furniture.boxes, furniture.plant, furniture.wardrobe)),
+    "living": (
+        "planks",
+        (
+            furniture.sofa,
+            furniture.tv,
+            furniture.bookshelf,
+            furniture.armchair,
+            furniture.plant,
+            furniture.floor_lamp,
+            furniture.coffee_table,
+        ),
+    ),
+    "office": (
+        "carpet",
+        (furniture.desk, furniture.bookshelf, furniture.desk, furniture.boxes, furniture.plant, furniture.wardrobe),
+    ),
     "kitchen": ("tiles", (furniture.kitchen, furniture.table, furniture.plant, furniture.boxes, furniture.wardrobe)),
-    "bedroom": ("planks", (furniture.bed, furniture.wardrobe, furniture.armchair, furniture.desk, furniture.plant, furniture.floor_lamp)),
+    "bedroom": (
+        "planks",
+        (furniture.bed, furniture.wardrobe, furniture.armchair, furniture.desk, furniture.plant, furniture.floor_lamp),
+    ),
 }
 Opening = tuple[float, float, float, float]  # from, to along the wall; from, to in height
 
@@ -48,8 +72,15 @@ class Room:
 def build(rng: np.random.Generator) -> World:
     """Return a flat; rooms, colours, furniture and daylight follow from ``rng``."""
     xs, ys = (np.array([-rng.uniform(4.6, 6.6), 0.0, rng.uniform(4.6, 6.6)]) for _ in range(2))
-    cross_x, cross_y = (np.array([(a + b) / 2 + rng.uniform(-0.5, 0.5) for a, b in zip(c[:-1], c[1:], strict=True)]) for c in (xs, ys))
-    corners = [(cross_x[0], cross_y[0], 0), (cross_x[1], cross_y[0], 0), (cross_x[1], cross_y[1], 0), (cross_x[0], cross_y[1], 0)]
+    cross_x, cross_y = (
+        np.array([(a + b) / 2 + rng.uniform(-0.5, 0.5) for a, b in zip(c[:-1], c[1:], strict=True)]) for c in (xs, ys)
+    )
+    corners = [
+        (cross_x[0], cross_y[0], 0),
+        (cross_x[1], cross_y[0], 0),
+        (cross_x[1], cross_y[1], 0),
+        (cross_x[0], cross_y[1], 0),
+    ]
     route = Route(np.array(corners, float), 1.6)
     tall = rng.uniform(2.75, 3.1)
     layout = Layout(_materials(rng))
@@ -63,9 +94,18 @@ def build(rng: np.random.Generator) -> World:
         outer = {3 if i == 0 else 1, 0 if j == 0 else 2}
         room = Room(low, high, doors, {w: _windows(rng, low, high, w) for w in outer})
         _add_shell(rng, layout, room, tall, np.array(PAINTS[paints[k]]))
-        _furnish(rng, layout, room, kinds[k], route, tall)
+        _furnish(rng, layout, room, kinds[k], route)
     _add_door_frames(layout, (xs, ys), cross_x, cross_y)
+    _add_backdrop(layout, xs, ys, tall)
     return build_world(layout, _look(rng), {"air": route, "drive": route, "walk": route})
+
+
+def _add_backdrop(layout: Layout, xs: Floats, ys: Floats, tall: float) -> None:
+    """Add a dark box around the flat, so that the hair-thin gaps between walls do not show the sky."""
+    shell = box((xs[2] - xs[0] + 1.2, ys[2] - ys[0] + 1.2, tall + 1.2), bottom=True)
+    shell = shell.moved(((xs[0] + xs[2]) / 2, (ys[0] + ys[2]) / 2, -0.6))
+    inward = replace(shell, faces=shell.faces[:, ::-1].copy(), normals=-shell.normals)
+    layout.add(inward.tinted((0.1, 0.1, 0.1)), "wall", "backdrop", casts_shadow=False)
 
 
 def _materials(rng: np.random.Generator) -> dict[str, Material]:
@@ -111,7 +151,10 @@ def _windows(rng: np.random.Generator, low: Floats, high: Floats, wall: int) -> 
     length = float((high - low)[wall % 2])
     count = 1 if rng.random() < 0.6 else 2
     wide, sill = rng.uniform(1.1, 1.7), rng.uniform(0.75, 1.0)
-    return [(c - wide / 2, c + wide / 2, sill, 2.2) for c in length * (np.arange(count) + 0.5) / count + rng.uniform(-0.2, 0.2)]
+    return [
+        (c - wide / 2, c + wide / 2, sill, 2.2)
+        for c in length * (np.arange(count) + 0.5) / count + rng.uniform(-0.2, 0.2)
+    ]
 
 
 def _wall_frame(room: Room, wall: int) -> tuple[Floats, Floats, Floats, float]:
@@ -120,7 +163,12 @@ def _wall_frame(room: Room, wall: int) -> tuple[Floats, Floats, Floats, float]:
     start = np.array([(x0, y0), (x1, y0), (x1, y1), (x0, y1)][wall])
     along = np.array([(1, 0), (0, 1), (-1, 0), (0, -1)][wall], float)
     inward = np.array([-along[1], along[0]])
-    return np.array([*start, 0.0]), np.array([*along, 0.0]), np.array([*inward, 0.0]), float((room.high - room.low)[wall % 2])
+    return (
+        np.array([*start, 0.0]),
+        np.array([*along, 0.0]),
+        np.array([*inward, 0.0]),
+        float((room.high - room.low)[wall % 2]),
+    )
 
 
 def _add_shell(rng: np.random.Generator, layout: Layout, room: Room, tall: float, paint: Floats) -> None:
@@ -138,7 +186,11 @@ def _add_shell(rng: np.random.Generator, layout: Layout, room: Room, tall: float
             layout.add(replace(face, uvs=face.uvs + [u0, v0]).tinted(paint), "wall", "wall")
             if v0 == 0:
                 board = box((u1 - u0, 0.03, 0.09), 1.5).moved((0, 0, 0), float(np.arctan2(along[1], along[0])))
-                layout.add(board.moved(start + along * (u0 + u1) / 2 + inward * 0.015).tinted((0.82, 0.81, 0.78)), "plain", "skirting")
+                layout.add(
+                    board.moved(start + along * (u0 + u1) / 2 + inward * 0.015).tinted((0.82, 0.81, 0.78)),
+                    "plain",
+                    "skirting",
+                )
         for opening in room.windows.get(wall, []):
             _add_window(layout, (start, along, inward), opening, paint)
     (x0, y0), (x1, y1) = room.low, room.high
@@ -171,10 +223,20 @@ def _add_window(layout: Layout, frame: tuple[Floats, Floats, Floats], opening: O
     pane = replace(pane, uvs=pane.uvs + [0.4, 0.2])
     layout.add(pane.moved((0, 0, 0), yaw).moved(middle), "view", "window", casts_shadow=False)
     reveal = [box((0.04, deep, high)).moved((s * (wide / 2 - 0.02), -deep / 2, v0)) for s in (-1, 1)]
-    reveal += [box((wide, deep, 0.04), bottom=True).moved((0, -deep / 2, v1 - 0.04)), box((wide + 0.1, deep + 0.1, 0.04), bottom=True).moved((0, -deep / 2 + 0.05, v0))]
-    bars = [box((0.05, 0.05, high)).moved((0, -deep + 0.04, v0)), box((wide, 0.05, 0.05), bottom=True).moved((0, -deep + 0.04, v0 + high * 0.62))]
+    reveal += [
+        box((wide, deep, 0.04), bottom=True).moved((0, -deep / 2, v1 - 0.04)),
+        box((wide + 0.1, deep + 0.1, 0.04), bottom=True).moved((0, -deep / 2 + 0.05, v0)),
+    ]
+    bars = [
+        box((0.05, 0.05, high)).moved((0, -deep + 0.04, v0)),
+        box((wide, 0.05, 0.05), bottom=True).moved((0, -deep + 0.04, v0 + high * 0.62)),
+    ]
     layout.add(merged(reveal + bars).moved((0, 0, 0), yaw).moved(middle).tinted((0.86, 0.86, 0.84)), "plain", "window")
-    spots = [middle + inward * 0.02 + along * (a * wide * 0.3) + [0, 0, v0 + high * b] for a in (-1, 0, 1) for b in (0.3, 0.75)]
+    spots = [
+        middle + inward * 0.02 + along * (a * wide * 0.3) + [0, 0, v0 + high * b]
+        for a in (-1, 0, 1)
+        for b in (0.3, 0.75)
+    ]
     layout.lamps.append(Lamp(np.array(spots), np.array([0.95, 1.05, 1.2]) * wide * high * 0.75, inward, 12.0))
 
 
@@ -208,12 +270,14 @@ def _add_door_frames(layout: Layout, lines: tuple[Floats, Floats], cross_x: Floa
             layout.add(mesh.moved((0, 0, 0), np.pi / 2).moved((x, lines[1][1], 0)), material, "door frame")
 
 
-def _furnish(rng: np.random.Generator, layout: Layout, room: Room, kind: str, route: Route, tall: float) -> None:
+def _furnish(rng: np.random.Generator, layout: Layout, room: Room, kind: str, route: Route) -> None:
     """Put the floor, furniture along the walls and pictures into a room; nothing comes near the route."""
     floor, makers = ROOMS[kind]
     (x0, y0), (x1, y1) = room.low, room.high
     ground = patch((x0, y0, 0), (x1 - x0, 0, 0), (0, y1 - y0, 0), STEP_M)
-    tint = {"planks": np.array([0.75, 0.62, 0.5]), "tiles": np.array([0.72, 0.72, 0.7])}.get(floor, 0.2 + 0.25 * rng.uniform(0, 1, 3) * rng.uniform(0.2, 1.0))
+    tint = {"planks": np.array([0.75, 0.62, 0.5]), "tiles": np.array([0.72, 0.72, 0.7])}.get(
+        floor, 0.2 + 0.25 * rng.uniform(0, 1, 3) * rng.uniform(0.2, 1.0)
+    )
     layout.add(ground.tinted(tint * rng.uniform(0.75, 1.1)), floor, "floor")
     taken: list[tuple[Floats, Floats]] = []
     for make in makers:
@@ -261,7 +325,9 @@ def _covers_window(room: Room, low: Floats, high: Floats) -> bool:
     return False
 
 
-def _hang_pictures(rng: np.random.Generator, layout: Layout, room: Room, taken: Sequence[tuple[Floats, Floats]]) -> None:
+def _hang_pictures(
+    rng: np.random.Generator, layout: Layout, room: Room, taken: Sequence[tuple[Floats, Floats]]
+) -> None:
     for wall in range(4):
         if wall in room.windows:
             continue
@@ -272,4 +338,3 @@ def _hang_pictures(rng: np.random.Generator, layout: Layout, room: Room, taken: 
             if abs(at - door) > DOOR_M[0] / 2 + side / 2 + 0.1:
                 spot = start + along * (at + side / 2) + inward * 0.012 + [0, 0, 1.35]
                 layout.add(patch(spot, -along * side, (0, 0, side)), material, "picture")
-
