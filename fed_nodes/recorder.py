@@ -71,9 +71,8 @@ class Recorder:
             self._pairer.close()
             self._pairer = None
         if self._writer is not None:
-            self._writer.close()
+            self._writer.discard()
             self._writer = None
-            shutil.rmtree(self._part, ignore_errors=True)
 
     def _on_frame(self, frame: DepthFrame) -> None:
         if self._pairer is None:
