@@ -98,6 +98,8 @@ def read_yaml(path: Path) -> Any:
         return yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as err:
         raise ConfigError(f"cannot read {path}: {err.strerror}") from err
+    except UnicodeDecodeError as err:
+        raise ConfigError(f"{path} is not text in UTF-8 ({err.reason} at byte {err.start})") from err
     except yaml.YAMLError as err:
         raise ConfigError(f"{path} is not valid YAML: {' '.join(str(err).split())}") from err
 

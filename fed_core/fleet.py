@@ -11,7 +11,7 @@ from typing import Any
 from fed_core.config import check, from_tree, option, read_yaml
 from fed_core.data.open import SourceConfig
 from fed_core.errors import ConfigError
-from fed_core.roles.membership import AggregatorConfig
+from fed_core.roles.membership import AggregatorConfig, is_robot_id
 from fed_core.roles.messages import RunConfig
 
 
@@ -35,7 +35,12 @@ class RobotEntry:
 
     id: str
     source: SourceConfig | None = None
-    frames: int = 0
+    frames: int = option(0, help="samples recorded before training; 0 = all of the source", unit="count", low=0)
+
+    def __post_init__(self) -> None:
+        check(self)
+        if not is_robot_id(self.id):
+            raise ConfigError(f"robot id {self.id!r} is no ROS name: letters, digits and _, a letter first, at most 63")
 
 
 @dataclass(frozen=True)

@@ -78,6 +78,12 @@ class Simulation:
 
     def run(self) -> FleetPlan:
         """Return the final plan; its blobs are in the run's store."""
+        try:
+            return self._run()
+        finally:
+            self._book.close()
+
+    def _run(self) -> FleetPlan:
         if self._initial_missing:
             request = requests.initial_model(self._fleet.run_config(), self._book.store)
             self._post(AGGREGATOR, self._work(request))
@@ -92,7 +98,6 @@ class Simulation:
                         final = effect.plan
                     self._carry_out(recipient, effect)
             if final is not None:
-                self._book.close()
                 return final
             if self._aggregator.failed:
                 raise StrategyError(self._aggregator.failed)

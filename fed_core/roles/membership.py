@@ -66,6 +66,11 @@ class Snapshot:
         return members
 
 
+def is_robot_id(text: str) -> bool:
+    """Return whether ``text`` can name a robot: it becomes a ROS namespace and the name of a folder."""
+    return _ROBOT_ID.fullmatch(text) is not None
+
+
 def judge_registration(
     event: Registration, run: RunConfig, model: ModelSignature | None, *, rival: bool
 ) -> tuple[Refusal, str]:
@@ -77,7 +82,7 @@ def judge_registration(
         model: signature of the run's model, None while it is being built.
         rival: another live installation holds the same robot id.
     """
-    if not _ROBOT_ID.fullmatch(event.robot_id):
+    if not is_robot_id(event.robot_id):
         return Refusal.BAD_NAME, "a robot id is letters, digits and _, starts with a letter, at most 63 long"
     if event.protocol != PROTOCOL_VERSION:
         return Refusal.WRONG_VERSION, f"protocol {event.protocol}, this aggregator speaks {PROTOCOL_VERSION}"

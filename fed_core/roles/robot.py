@@ -157,7 +157,7 @@ class Robot:
         if self._kind in self._descriptors:
             return self._tell_descriptor()
         self._phase = RobotPhase.DESCRIBING
-        return [ev.Describe(self._kind), self._status()]
+        return [self._status(), ev.Describe(self._kind)]
 
     def _on_described(self, event: ev.Described, now_s: float) -> list[ev.Effect]:
         self._descriptors[event.descriptor.kind] = event.descriptor
@@ -218,7 +218,7 @@ class Robot:
         if self._phase is not RobotPhase.FETCHING or self._missing or self._plan is None:
             return []
         self._phase, self._text = RobotPhase.TRAINING, ""
-        return [ev.StartTraining(self._plan), self._status()]
+        return [self._status(), ev.StartTraining(self._plan)]
 
     def _on_blob_failed(self, event: ev.BlobFailed, now_s: float) -> list[ev.Effect]:
         if self._phase is not RobotPhase.FETCHING or event.digest not in self._missing:

@@ -1,0 +1,78 @@
+"""From a fleet file to nodes and parameters."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from fed_core.config import from_tree
+from fed_core.data.open import SourceConfig
+from fed_core.deployment import Deployment
+from fed_core.fleet import FleetConfig
+
+TREE: dict[str, Any] = {
+    "run": "one",
+    "rounds": 2,
+    "network": {"name": "adabins_s", "options": {"bins": 16}},
+    "robots": [{"id": "ana", "source": {"data": "a", "start": 5}, "frames": 12}, {"id": "ben"}, {"id": "cleo"}],
+    "test": [{"name": "t1", "source": {"generated": {"platform": "car", "environment": "urban_day"}}}],
+}
+
+
+@pytest.fixture
+def deployment(tmp_path: Path) -> Deployment:
+    return Deployment(from_tree(FleetConfig, TREE), Path("/recordings"), tmp_path)
+
+
+def test_the_aggregator_waits_for_the_whole_fleet(deployment: Deployment, tmp_path: Path) -> None:
+    spec = deployment.aggregator()
+    assert (spec.executable, spec.namespace) == ("aggregator", "")
+    assert spec.parameters["min_robots"] == 3
+    assert (spec.parameters["run"], spec.parameters["rounds"], spec.parameters["strategy"]) == ("one", 2, "fedepth")
+    assert yaml.safe_load(spec.parameters["network_options"]) == {"bins": 16}
+    assert spec.parameters["strategy_options"] == ""
+    assert spec.parameters["runs_dir"] == str(tmp_path / "aggregator")
+
+
+def test_each_robot_has_its_namespace_its_folder_and_its_feed(deployment: Deployment, tmp_path: Path) -> None:
+    ana, ben = (deployment.robot(entry) for entry in deployment.fleet.robots[:2])
+    assert (ana.executable, ana.namespace, ana.name) == ("robot_client", "/ana", "ana")
+    assert ana.parameters["state_dir"] == str(tmp_path / "robots" / "ana")
+    assert (ana.parameters["record_frames"], "record_frames" in ben.parameters) == (12, False)
+    assert (ana.parameters["reliable_sensors"], ben.parameters["reliable_sensors"]) == (True, False)
+    feed = deployment.replay(deployment.fleet.robots[0], rate_hz=20)
+    assert feed is not None
+    assert (feed.namespace, feed.parameters["rate_hz"], feed.parameters["source_base"]) == ("/ana", 20.0, "/recordings")
+    assert type(feed.parameters["rate_hz"]) is float  # a ROS parameter keeps its type
+    assert json.loads(feed.parameters["source"]) == {"data": "a", "start": 5}
+    assert deployment.replay(deployment.fleet.robots[1]) is None
+
+
+def test_a_source_in_a_parameter_means_the_same_as_in_the_file(deployment: Deployment, tmp_path: Path) -> None:
+    entry = deployment.fleet.test[0]
+    spec = deployment.score(entry, tmp_path / "t1.json")
+    assert from_tree(SourceConfig, yaml.safe_load(spec.parameters["source"])) == entry.source
+    assert (spec.name, spec.namespace, spec.parameters["out"]) == ("score_t1", "/live", str(tmp_path / "t1.json"))
+    assert spec.parameters["descriptor_frames"] == deployment.inference().parameters["descriptor_frames"]
+
+
+def test_every_node_speaks_in_the_same_fleet(tmp_path: Path) -> None:
+    deployment = Deployment(from_tree(FleetConfig, TREE), Path(), tmp_path, fleet_ns="/red", replayed=False)
+    robot = deployment.robot(deployment.fleet.robots[0])
+    specs = [deployment.aggregator(), robot, deployment.inference("/a/live"), deployment.monitor()]
+    assert {spec.parameters["fleet_ns"] for spec in specs} == {"/red"}
+    assert specs[2].parameters["reader_id"] == "a_live_inference"
+    assert robot.parameters["reliable_sensors"] is False
+
+
+def test_parameters_are_what_ros_can_hold(deployment: Deployment, tmp_path: Path) -> None:
+    fleet = deployment.fleet
+    specs = [deployment.aggregator(), deployment.inference(), deployment.monitor()]
+    specs += [deployment.robot(entry) for entry in fleet.robots]
+    specs += [deployment.score(entry, tmp_path) for entry in fleet.test]
+    for spec in specs:
+        for name, value in spec.parameters.items():
+            assert type(value) in (bool, int, float, str), f"{spec.name}.{name}"
+    assert len({spec.name for spec in specs}) == len(specs)
