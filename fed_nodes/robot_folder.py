@@ -1,8 +1,10 @@
 """What a robot keeps on its disk: who it is, its models, its last report."""
 
+import fcntl
 import json
 import secrets
 from pathlib import Path
+from typing import TextIO
 
 from fed_core.errors import StoreError
 from fed_core.roles.messages import FleetPlan, UpdateReport
@@ -11,7 +13,7 @@ from fed_core.wire.files import free_bytes, write_text
 
 
 class RobotFolder:
-    """One robot's folder, made if missing.
+    """One robot's folder, made if missing and held by one process at a time.
 
     Attributes:
         path: the folder.
@@ -25,6 +27,7 @@ class RobotFolder:
         except OSError as err:
             raise StoreError(f"cannot make the robot's folder {path}: {err.strerror}") from err
         self.path = path
+        self._lock = _locked(path)
         self.store = BlobStore(path / "blobs")
         self.instance = _instance(path / "instance")
 
@@ -53,6 +56,17 @@ class RobotFolder:
         if report is not None:
             keep |= {blob.digest for blob in report.blobs.values()}
         self.store.collect(keep)
+
+
+def _locked(folder: Path) -> TextIO:
+    """Return a file that holds the folder until this process ends, however it ends."""
+    file = (folder / "lock").open("w", encoding="utf-8")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as err:
+        file.close()
+        raise StoreError(f"another robot runs in {folder}; give each its own state_dir") from err
+    return file
 
 
 def _instance(path: Path) -> str:
