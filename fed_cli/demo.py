@@ -3,11 +3,16 @@
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
 from fed_cli.main import app
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from fed_core.fleet import FleetConfig
 
 
 @app.command()
@@ -33,9 +38,7 @@ def demo(
     from rich.console import Console
 
     from fed_cli.fleetrun.folder import prepare, shared_file
-    from fed_cli.fleetrun.pictures import draw_grid
     from fed_cli.fleetrun.recordings import fleet_of, reseed
-    from fed_cli.fleetrun.report import show, summarise
     from fed_cli.fleetrun.stages import FleetRun
     from fed_core.config import to_tree
     from fed_core.errors import ConfigError
@@ -52,7 +55,14 @@ def demo(
     console.print(f"{'resuming' if going_on else 'starting'} {out}: {len(fleet.robots)} robots, seed {fleet.seed}")
     start_s = time.monotonic()
     FleetRun(fleet, base, out, console).run()
-    summary = summarise(out, fleet, time.monotonic() - start_s)
+    _finish(console, out, fleet, time.monotonic() - start_s)
+
+
+def _finish(console: "Console", out: Path, fleet: "FleetConfig", seconds: float) -> None:
+    from fed_cli.fleetrun.pictures import draw_grid
+    from fed_cli.fleetrun.report import show, summarise
+
+    summary = summarise(out, fleet, seconds)
     show(console, summary)
     methods = list(dict.fromkeys(("initial", "fedavg", fleet.strategy.name)))
     picture = draw_grid(out, summary, methods)

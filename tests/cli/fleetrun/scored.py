@@ -1,0 +1,47 @@
+"""A demo folder as the scoring nodes leave it, with figures that can be checked by hand."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fed_core.config import from_tree
+from fed_core.fleet import FleetConfig
+
+ABS_REL = {"fedepth": 0.25, "fedavg": 0.5, "initial": 1.0}
+
+
+def fleet(strategy: str = "fedepth") -> FleetConfig:
+    source = {"data": "x"}
+    tree = {
+        "run": "t",
+        "rounds": 3,
+        "seed": 7,
+        "strategy": {"name": strategy},
+        "robots": [{"id": name, "source": source} for name in ("a", "b", "c")],
+        "test": [{"name": "unseen", "source": source}],
+    }
+    return from_tree(FleetConfig, tree, "fleet")
+
+
+def write_scores(folder: Path) -> None:
+    """Write the scores of three methods for one sequence of two kept frames."""
+    truth = np.full((6, 8), 2.0, np.float32)
+    truth[0] = np.nan
+    for name, abs_rel in ABS_REL.items():
+        place = folder / "scores" / name
+        place.mkdir(parents=True)
+        soft = name == "fedepth"
+        run: dict[str, Any] = {
+            "models": ["cluster/0", "cluster/1"] if soft else ["global"],
+            "members": {"a": [0], "b": [0, 1], "c": [1]} if soft else {},
+            "bytes": 100,
+        }
+        selection = {"clusters": [1], "distances": [9.0, 2.0], "threshold": 4.0, "fallback": False}
+        score = {"metrics": {"abs_rel": abs_rel, "delta1": 1 - abs_rel / 2}, "selection": selection, "frames": 2}
+        (place / "run.json").write_text(json.dumps(run))
+        (place / "unseen.json").write_text(json.dumps(score))
+        rgb = np.zeros((6, 8, 3), np.uint8)
+        frames = {f"{key}_{i}": value for i in range(2) for key, value in (("rgb", rgb), ("predicted", truth + 1))}
+        np.savez(place / "unseen.npz", **frames, truth_0=truth, truth_1=truth)

@@ -1,0 +1,49 @@
+"""What a demo ends with: summary.json, tables, pictures."""
+
+import io
+import json
+from pathlib import Path
+
+import matplotlib.image
+import numpy as np
+from rich.console import Console
+
+from fed_cli.fleetrun.pictures import draw_grid
+from fed_cli.fleetrun.report import show, summarise
+from tests.cli.fleetrun import scored
+
+
+def test_summary_has_the_documented_keys(tmp_path: Path) -> None:
+    scored.write_scores(tmp_path)
+    summary = summarise(tmp_path, scored.fleet(), 12.34)
+    assert json.loads((tmp_path / "summary.json").read_text()) == summary
+    assert {"robots", "rounds", "clusters", "sequences", "bytes", "seconds", "seed", "versions"} <= set(summary)
+    assert (summary["robots"], summary["rounds"], summary["seed"]) == (["a", "b", "c"], 3, 7)
+    assert summary["clusters"] == [["a", "b"], ["b", "c"]]
+    assert (summary["bytes"], summary["seconds"]) == (300, 12.3)
+    (row,) = summary["sequences"]
+    assert {"name", "clusters", "distances", "fallback", "abs_rel", "delta1"} <= set(row)
+    assert (row["name"], row["clusters"], row["distances"], row["fallback"]) == ("unseen", [1], [9.0, 2.0], False)
+    assert row["abs_rel"] == {"initial": 1.0, "fedavg": 0.5, "fedepth": 0.25}
+    assert row["delta1"] == {"initial": 0.5, "fedavg": 0.75, "fedepth": 0.875}
+    assert {"python", "torch", "numpy"} <= set(summary["versions"])
+
+
+def test_tables_fit_80_columns_and_name_the_choice(tmp_path: Path) -> None:
+    scored.write_scores(tmp_path)
+    text = io.StringIO()
+    show(Console(file=text, width=80), summarise(tmp_path, scored.fleet(), 1.0))
+    lines = text.getvalue().splitlines()
+    assert max(map(len, lines)) <= 80
+    assert any("unseen" in line and "1 (2)" in line and "0.250" in line for line in lines)
+    assert lines[-1] == "mean AbsRel  initial 1.000   fedavg 0.500   fedepth 0.250"
+
+
+def test_one_picture_row_per_kept_frame(tmp_path: Path) -> None:
+    scored.write_scores(tmp_path)
+    methods = ["initial", "fedavg", "fedepth"]
+    path = draw_grid(tmp_path, summarise(tmp_path, scored.fleet(), 1.0), methods)
+    image = matplotlib.image.imread(path)
+    # 5 columns of 2.6 inch and 2 rows of 2.05 inch at 110 dots per inch, 450.99 cut off
+    assert image.shape[:2] == (450, 1430)
+    assert float(np.ptp(image[..., :3])) > 0.5
