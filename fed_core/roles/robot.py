@@ -67,11 +67,9 @@ class Robot:
         self._architecture, self._software, self._blob_service = architecture, software, blob_service
         self._report = last_report
         self._phase = RobotPhase.STARTING
-        self._text = ""
+        self._text = self._run_id = self._kind = ""
         self._samples: ev.SamplesReady | None = None
-        self._run_id = ""
         self._descriptors: dict[str, Descriptor] = {}
-        self._kind = ""
         self._plan: FleetPlan | None = None
         self._missing: dict[str, BlobRef] = {}
         self._retry_at_s = float("inf")
