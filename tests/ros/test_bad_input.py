@@ -117,9 +117,9 @@ def test_frames_without_any_valid_depth(fleet: Fleet) -> None:
     camera.wait_for_readers()
     for _ in range(3):
         camera.publish(depth_m=float("nan"))
-    robot.wait_line(r".*no usable training sample")
+    robot.wait_line(r".*no usable sample: every frame is broken or lacks depth between 0.1 m and 20.0 m")
     status = fleet.watcher.wait("/fleet/robot_status", lambda m: m.phase == RobotStatus.FAILED)
-    assert "no usable training sample" in status.text
+    assert "no usable sample" in status.text
 
 
 def test_replay_skips_frames_without_any_valid_depth(fleet: Fleet) -> None:
@@ -139,7 +139,7 @@ def test_everybody_says_what_it_waits_for(fleet: Fleet) -> None:
     robot.wait_line(r".*waiting for an aggregator on /fleet/register")
     robot.close()
     aggregator = fleet.aggregator(min_robots=2)
-    aggregator.wait_line(r".*waiting for 2 more robots to register \(0 of 2\)")
+    aggregator.wait_line(r".*waiting for the initial model")
     fleet.watcher.wait("/fleet/status", lambda m: m.waiting_for == "2 more robots to register (0 of 2)")
 
 
