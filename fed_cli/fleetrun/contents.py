@@ -45,7 +45,7 @@ def _model(path: Path) -> Report:
         for spec in tensors.specs
     )
     rows = (("tensors", str(len(tensors))), ("size", size_text(blob.size_bytes)), ("sha256", blob.digest))
-    notes = ()
+    notes: tuple[str, ...] = ()
     if len(path.name) == len(blob.digest) and path.name != blob.digest:
         notes = ("the file is named by another digest than its bytes have; it is damaged",)
     return Report(f"{path}: model file (safetensors)", rows, ("tensor", "shape", "type", "size"), table, notes)

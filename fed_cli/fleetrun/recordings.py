@@ -60,6 +60,9 @@ def _from_folder(folder: Path) -> FleetConfig:
     if unknown:
         raise ConfigError(f"{file}: test names {', '.join(unknown)}, but {folder} holds {', '.join(names)}")
     training = [name for name in names if name not in held_out]
+    if isinstance(tree.get("aggregator", {}), dict):
+        # Every robot of the folder is started, so all are waited for.
+        tree["aggregator"] = {"min_robots": max(1, len(training)), **tree.get("aggregator", {})}
     # Absolute paths: the recordings are here, wherever FED_PERCEPTION_DATA points to.
     places = {name: str((folder / name).absolute()) for name in names}
     robots = [{"id": _robot_id(name), "source": {"data": places[name]}} for name in training]

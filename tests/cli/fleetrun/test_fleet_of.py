@@ -29,6 +29,7 @@ def test_folder_gives_one_robot_per_recording(tmp_path: Path, monkeypatch: pytes
 
     assert base == tmp_path
     assert fleet.rounds == 3
+    assert fleet.aggregator.min_robots == 2  # all robots of the folder
     assert {robot.id: robot.source.data for robot in fleet.robots if robot.source} == {
         "r_2nd_run": str(tmp_path / "2nd run"),
         "spot_1": str(tmp_path / "spot-1"),
