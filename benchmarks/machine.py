@@ -2,12 +2,13 @@
 
 import os
 import platform
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 
 def machine() -> dict[str, Any]:
-    """Return the machine as plain JSON: processor, cores, memory, load, Python."""
+    """Return the machine as plain JSON: processor, cores, memory, load, Python, NumPy and PyTorch."""
     return {
         "cpu": _processor(),
         "cores": len(os.sched_getaffinity(0)),
@@ -15,7 +16,17 @@ def machine() -> dict[str, Any]:
         "load_1min": round(os.getloadavg()[0], 2),
         "system": platform.platform(terse=True),
         "python": platform.python_version(),
+        "numpy": _version("numpy"),
+        "torch": _version("torch"),
     }
+
+
+def _version(package: str) -> str | None:
+    """Return the installed version without importing the package."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
 
 
 def _processor() -> str:

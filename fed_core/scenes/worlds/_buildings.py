@@ -128,7 +128,7 @@ def _add_fronts(rng: np.random.Generator, layout: Layout, plot: Plot, shape: tup
                 layout.add(awning.tinted(tint).moved(spot, yaw), "stripes", "awning")
             if lit and rng.random() < 0.75:
                 warm = np.array([1.0, 0.72, 0.42]) if rng.random() < 0.7 else rng.uniform(0.2, 1.0, 3)
-                layout.lamps.append(Lamp((spot + out * 0.2 + [0, 0, 1.7])[None], warm * 3.2, out, 9.0))
+                layout.lamps.append(Lamp((spot + out * 0.2 + [0, 0, 1.7])[None], warm * 2.4, out, 9.0))
             if house and rng.random() < 0.3:
                 for floor in range(1, int(height / BAY_M)):
                     _add_balcony(layout, spot + [0, 0, SHOP_M + BAY_M * floor - 0.1], yaw)

@@ -23,5 +23,5 @@ def build(rng: np.random.Generator) -> World:
         clouds=np.clip(textures.noise(rng, 4, 5) * rng.uniform(2.2, 3.0) - 1.2, 0, 0.95),
     )
     air = Air(rng.uniform(0.0022, 0.0045), flight_m=(9.0, 15.0), flight_pitch_deg=(16.0, 32.0))
-    look = Look(sky, Ambient(np.array([0.50, 0.47, 0.43]), 0.7, 32, 1.5), air, exposure=1.0)
+    look = Look(sky, Ambient(np.array([0.50, 0.47, 0.43]), 0.7, 24, 1.5), air, exposure=1.0)
     return build_world(city.layout, look, city.routes)

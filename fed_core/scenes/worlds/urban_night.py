@@ -22,5 +22,5 @@ def build(rng: np.random.Generator) -> World:
     )
     air = Air(rng.uniform(0.002, 0.005), flight_m=(9.0, 15.0), flight_pitch_deg=(16.0, 32.0))
     ambient = Ambient(np.array([0.085, 0.068, 0.056]), 0.8, 24)
-    look = Look(sky, ambient, air, exposure=1.9, headlight=np.array([55.0, 52.0, 47.0]))
+    look = Look(sky, ambient, air, exposure=1.6, headlight=np.array([42.0, 40.0, 36.0]))
     return build_world(city.layout, look, city.routes)
