@@ -41,6 +41,7 @@ class RosProcess:
             cwd=ROOT,
         )
         self.pid = self._child.pid
+        self._interrupted = False
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
@@ -101,11 +102,17 @@ class RosProcess:
             self.kill()
             pytest.fail(f"still running after {timeout_s} s:\n" + "\n".join(self.output[-30:]))
 
+    def interrupt(self) -> None:
+        """Ask it to end, once."""
+        if self._child.poll() is None and not self._interrupted:
+            self._interrupted = True
+            self._child.send_signal(signal.SIGINT)
+
     def close(self) -> None:
         """End it by whatever means."""
         if self._child.poll() is None:
             segments = _segments_of(self.pid)
-            self._child.send_signal(signal.SIGINT)
+            self.interrupt()
             try:
                 self._child.wait(5.0)
             except subprocess.TimeoutExpired:
@@ -176,6 +183,8 @@ def process_starter(ros_environment: dict[str, str]) -> Iterator[Starter]:
     try:
         yield start
     finally:
+        for process in started:
+            process.interrupt()  # all at once, so that they end side by side
         for process in reversed(started):
             process.close()
 
