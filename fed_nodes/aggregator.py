@@ -162,6 +162,8 @@ class AggregatorNode(Node):
                 self._host.post(work())
             except FedError as err:
                 self._host.post(ev.JobFailed(name, str(err)))
+            except Exception as err:  # a thread has nobody else to tell: without this the run would wait for ever
+                self._host.post(ev.JobFailed(name, f"{type(err).__name__}: {' '.join(str(err).split())}"))
 
         self._threads.submit(guarded_work)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
@@ -80,27 +81,27 @@ def _methods(summary: dict[str, Any]) -> list[str]:
 
 def _sequence_table(summary: dict[str, Any]) -> Table:
     methods = _methods(summary)
-    table = Table(title="unseen sequences, depth served live", title_justify="left", pad_edge=False)
-    table.add_column("sequence")
-    table.add_column("clusters\n(distance)")
-    for name in methods:
-        table.add_column(f"AbsRel\n{name}", justify="right")
-    for name in methods:
-        table.add_column(f"delta1\n{name}", justify="right")
+    table = Table(title="unseen sequences, depth served live", title_justify="left", pad_edge=False, box=SIMPLE_HEAD)
+    table.add_column("sequence", no_wrap=True)
+    table.add_column("clusters\n(distance)", no_wrap=True)
+    head = " ".join(methods)
+    table.add_column(f"AbsRel\n{head}", justify="right", no_wrap=True)
+    table.add_column(f"delta1\n{head}", justify="right", no_wrap=True)
     for row in summary["sequences"]:
         chosen = ", ".join(f"{index} ({row['distances'][index]:.3g})" for index in row["clusters"]) or "all"
-        best = min(row["abs_rel"].values())
         table.add_row(
             row["name"],
-            chosen + (" nearest" if row["fallback"] else ""),
-            *(_marked(row["abs_rel"][name], row["abs_rel"][name] == best) for name in methods),
-            *(f"{row['delta1'][name]:.3f}" for name in methods),
+            chosen + ("*" if row["fallback"] else ""),
+            _marked([row["abs_rel"][name] for name in methods], best=min(row["abs_rel"].values())),
+            _marked([row["delta1"][name] for name in methods], best=max(row["delta1"].values())),
         )
+    if any(row["fallback"] for row in summary["sequences"]):
+        table.caption = "* no cluster was within tau; the nearest one serves"
     return table
 
 
-def _marked(value: float, best: bool) -> str:
-    return f"[bold green]{value:.3f}[/]" if best else f"{value:.3f}"
+def _marked(values: list[float], best: float) -> str:
+    return "  ".join(f"[bold green]{value:.3f}[/]" if value == best else f"{value:.3f}" for value in values)
 
 
 def _versions() -> dict[str, str]:

@@ -34,9 +34,7 @@ def shared_memory(folder: Path = SHM) -> Check:
     if free < WANTED_SHM_BYTES:
         return Check("shared memory", WARN, text, "give /dev/shm at least 512 MiB (container: --shm-size=1g)")
     if len(stale) > 20:
-        return Check(
-            "shared memory", WARN, text, "stop all nodes, then run: fastdds shm clean, or rm /dev/shm/fast*_*"
-        )
+        return Check("shared memory", WARN, text, "stop all nodes, then run: fastdds shm clean, or rm /dev/shm/fast*_*")
     return Check("shared memory", OK, text)
 
 
