@@ -46,8 +46,6 @@ def idle_control_s() -> float:
 
 def main() -> None:
     """Measure all cells and print one JSON line."""
-    if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     figures: dict[str, float] = {}
     for environment in ENVIRONMENTS:
         rates, world = [], None

@@ -13,7 +13,7 @@ F32 = npt.NDArray[np.float32]
 #: Extra samples inside an edge pixel, as offsets from its centre in pixels.
 EXTRA = ((-0.33, -0.2), (0.33, -0.2), (0.0, 0.36))
 EDGE_CONTRAST = 0.05  # of full scale, after the eye's curve
-EDGE_SHARE = 0.2  # at most this share of the pixels is sampled again
+EDGE_SHARE = 0.16  # at most this share of the pixels is sampled again
 
 
 @dataclass(frozen=True)

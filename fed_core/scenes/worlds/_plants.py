@@ -62,7 +62,7 @@ def broadleaf(rng: np.random.Generator, height_m: float, crown_m: float, clear_m
         branch = cylinder(radius * 0.4, float(np.hypot(reach, c[2] - clear_m * 0.8)), radius * 0.12, sides=6)
         wood.append(branch.tilted(lean).moved((0, 0, clear_m * 0.8), float(np.arctan2(c[1], c[0]))))
     lumps = [blob(r, rng, 0.22, detail).moved(c) for c, r in zip(centers, radii, strict=True)]
-    loose = cards(rng, centers, radii, 280 if detail > 1 else 60, 0.05 * crown_m + 0.12)
+    loose = cards(rng, centers, radii, 280 if detail > 1 else 40, 0.05 * crown_m + 0.12)
     crown = merged([*lumps, loose])
     return Tree(merged(wood), _shaded(crown, np.array([0, 0, middle]), np.array([crown_m, crown_m, tall])))
 
@@ -78,13 +78,15 @@ def conifer(rng: np.random.Generator, height_m: float, crown_m: float, clear_m: 
         low = clear_m + (height_m - clear_m) * f
         wide = crown_m * (1 - f) ** 0.85 + 0.25
         tall = (height_m - clear_m) / tiers * 1.9
-        skirt = cylinder(wide, tall, 0.0004, sides=13, rings=2).moved((0, 0, low), rng.uniform(0, 6.28))
+        skirt = cylinder(wide, tall, 0.0004, sides=13, rings=2 if detail > 1 else 1).moved(
+            (0, 0, low), rng.uniform(0, 6.28)
+        )
         ragged = skirt.vertices.copy()
         pull = rng.uniform(0.68, 1.15, 14)
         pull[-1] = pull[0]
         ragged[:14, :2] *= pull[:, None]
         ragged[:14, 2] -= 0.22 * wide * pull
-        shade = np.concatenate([np.full(14, 1.15), np.full(14, 0.8), np.full(14, 0.5)])
+        shade = np.repeat([1.15, 0.8, 0.5] if detail > 1 else [1.15, 0.5], 14)
         parts.append(Mesh(ragged, skirt.faces, skirt.normals, skirt.uvs, skirt.colors * shade[:, None]))
     return Tree(wood, merged(parts))
 
@@ -136,7 +138,7 @@ def tuft(rng: np.random.Generator, height_m: float, blades: int, spread: float) 
 def boulder(rng: np.random.Generator, radius_m: float) -> Mesh:
     """Return a rock that sits a little in the ground."""
     radii = radius_m * rng.uniform((0.8, 0.8, 0.5), (1.3, 1.1, 0.85))
-    return blob(radii, rng, 0.16, 3).moved((0, 0, 0.25 * radius_m))
+    return blob(radii, rng, 0.16, 2).moved((0, 0, 0.25 * radius_m))
 
 
 def _shaded(mesh: Mesh, center: Floats, radii: Floats) -> Mesh:

@@ -124,7 +124,7 @@ def _plant_trees(rng: np.random.Generator, layout: Layout, height: Height, trail
         yaw, tone = rng.uniform(0, 6.28), rng.uniform(0.75, 1.25)
         tints = plants.NEEDLES if kind == 1 else season
         tint = np.array(tints[int(rng.integers(len(tints)))]) * tone * (1.6 if kind == 1 else 1.5)
-        which = int(rng.integers(5)) if near < 16 else int(rng.integers(5, 8))
+        which = int(rng.integers(5)) if near < 9 else int(rng.integers(5, 8))
         if near < (3.6 if kind == 1 else 1.9):
             continue
         if rng.random() < 0.04:
@@ -136,7 +136,7 @@ def _plant_trees(rng: np.random.Generator, layout: Layout, height: Height, trail
 def _plant_undergrowth(rng: np.random.Generator, layout: Layout, height: Height, trail: Route) -> None:
     """Scatter grass, ferns, bushes, rocks and fallen trunks off the trail."""
     green = np.array(plants.GREENS[int(rng.integers(4))])
-    grass = [plants.tuft(rng, 0.32, 11, 0.35) for _ in range(4)]
+    grass = [plants.tuft(rng, 0.32, 9, 0.35) for _ in range(4)]
     ferns = [plants.tuft(rng, 0.62, 12, 0.9) for _ in range(3)]
     bushes = [plants.bush(rng, rng.uniform(0.5, 0.9)) for _ in range(4)]
     rocks = [plants.boulder(rng, rng.uniform(0.3, 0.8)) for _ in range(4)]
@@ -148,7 +148,9 @@ def _plant_undergrowth(rng: np.random.Generator, layout: Layout, height: Height,
     )
     for material, models, spacing, half, clear, label in kinds:
         spots = _spots(rng, spacing, half)
-        spots = spots[(trail.distance_to(spots) > clear) & (rng.random(len(spots)) < 0.7)]
+        gap = trail.distance_to(spots)
+        seen = gap < (10 if label == "grass" else 99)  # from farther away the ground's own colour does
+        spots = spots[(gap > clear) & seen & (rng.random(len(spots)) < 0.7)]
         for spot, z in zip(spots, height(spots[:, 0], spots[:, 1]), strict=True):
             tint = np.full(3, 0.5) if material == "rock" else green * rng.uniform(0.45, 0.85)
             mesh = models[int(rng.integers(len(models)))].moved((*spot, z - 0.04), rng.uniform(0, 6.28))
