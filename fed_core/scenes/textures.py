@@ -122,7 +122,7 @@ def blades(rng: np.random.Generator) -> Floats:
     """Short grass seen from above."""
     fine = noise(rng, 128, 2)
     return picture(
-        0.45 * fine + 0.3 * noise(rng, 8) + 0.25 * rng.random((SIZE, SIZE)), (0.45, 0.5, 0.3), (1.0, 1.0, 0.8)
+        0.45 * fine + 0.3 * noise(rng, 8) + 0.25 * rng.random((SIZE, SIZE)), (0.15, 0.24, 0.08), (0.40, 0.52, 0.20)
     )
 
 
