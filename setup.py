@@ -50,7 +50,7 @@ setup(
         "matplotlib>=3.5",
         "networkx>=2.4",
         "pillow>=9",
-        "embreex>=2.17.7",
+        "embreex>=4.4.0.post1",
         "rosbags>=0.10",
     ],
     extras_require={
