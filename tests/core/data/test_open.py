@@ -72,7 +72,7 @@ def test_wrongly_named_layout_is_a_clear_line(layout: str, tmp_path: Path) -> No
 def test_unknown_option_and_bounds(folder: Path) -> None:
     with pytest.raises(ConfigError, match="open_sequence: unknown key 'slop'; known: name, rate_hz"):
         open_sequence(folder, slop=1.0)
-    with pytest.raises(ConfigError, match="OpenOptions.slop_s is -1.0; it must lie between 0.0 and None"):
+    with pytest.raises(ConfigError, match="OpenOptions.slop_s is -1.0; it must be at least 0.0"):
         open_sequence(folder, slop_s=-1.0)
     with pytest.raises(ConfigError, match="intrinsics needs fx, fy, cx, cy; got 3 values"):
         open_sequence(folder, intrinsics=[1.0, 2.0, 3.0])
@@ -163,7 +163,7 @@ def test_source_options_reach_the_bag(rgbd_bag: Make, tmp_path: Path) -> None:
             "a source needs either 'data: PATH'",
         ),
         ({"data": "x", "begin": 1}, "source: unknown key 'begin'; known: data, generated, reader"),
-        ({"data": "x", "step": 0}, "SourceConfig.step is 0; it must lie between 1 and None"),
+        ({"data": "x", "step": 0}, "SourceConfig.step is 0; it must be at least 1"),
         ({"data": "x", "topics": {"color": "/c"}}, "source.topics: unknown key 'color'; known: colour, depth, info"),
         ({"generated": {"platform": "ugv"}}, "source.generated: key 'environment' is missing"),
         ("office", "source: expected keys and values, got 'office'"),

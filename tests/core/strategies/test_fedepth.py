@@ -300,7 +300,7 @@ def test_memory_of_another_schema_is_refused() -> None:
     ("options", "text"),
     [
         ({"method": "greedy"}, "FeDepth.method is 'greedy'; choose one of rows, cliques"),
-        ({"tau": -1.0}, "FeDepth.tau is -1.0; it must lie between 0.0 and None"),
+        ({"tau": -1.0}, "FeDepth.tau is -1.0; it must be at least 0.0"),
         ({"tau_quantile": 2.0}, "FeDepth.tau_quantile is 2.0; it must lie between 0.0 and 1.0"),
         ({"averaging": "nobody"}, "choose one of client, server"),
         ({"min_cluster": "two"}, "FeDepth.min_cluster: expected int, got 'two'"),
