@@ -122,7 +122,7 @@ def test_images_without_known_depth_give_a_loss_of_zero_and_no_nan() -> None:
         ({"height": 0}, "AdaBinsSmall.height is 0; it must be at least 32"),
         ({"d_min": 0.0}, "0 < d_min < d_max, got d_min = 0.0 m and d_max = 80.0 m"),
         ({"d_min": 5.0, "d_max": 5.0}, "got d_min = 5.0 m and d_max = 5.0 m"),
-        ({"bins": 3}, "network adabins_s: unknown key 'bins'; known: height, width, d_min, d_max"),
+        ({"bins": 3}, "network adabins_s: unknown key 'bins'; known: height, width, d_min, d_max, chamfer_weight"),
         ({"height": "high"}, "network adabins_s.height: expected int, got 'high'"),
     ],
 )
@@ -168,6 +168,17 @@ def test_images_of_another_size_are_refused_with_both_numbers() -> None:
 
     with pytest.raises(DataError, match="images of 96x160 give AdaBins 60 patches, it has 48 positions"):
         network(torch.zeros(1, 3, 96, 160))
+
+
+@pytest.mark.parametrize(("options", "weight"), [({}, 0.1), ({"chamfer_weight": 0.002}, 0.002)])
+def test_the_loss_weighs_the_distance_of_the_bins(options: dict[str, float], weight: float) -> None:
+    depth = torch.full((1, 1, 96, 160), 3.0)
+    output = DepthOutput(2.0 * depth, torch.tensor([[1.0, 7.0]]))
+
+    loss = seeded("adabins_s", **options).loss(output, depth, depth > 0)
+
+    # To the centres 3 is 2 and 4 away: (4 + 16) / 2; the nearest centre is 2 away from every depth: 4.
+    assert loss.item() == pytest.approx(2.684578 + weight * (10.0 + 4.0), rel=1e-5)
 
 
 def test_the_loss_needs_bin_centres() -> None:
