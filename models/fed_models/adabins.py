@@ -166,8 +166,8 @@ class _AdaBinsOptions(NetworkConfig):
     width: int = option(160, help="width of the input", unit="px", low=STRIDE)
     d_min: float = option(0.1, help="smallest depth", unit="m")
     d_max: float = option(80.0, help="largest depth", unit="m")
-    # Bins start spread over d_min..d_max. Where a robot sees a few metres of 80, the paper's weight makes this term, in
-    # square metres, tens of times the depth error, and clipped gradients then serve the bins only: take about 0.002.
+    # Bins start spread over d_min..d_max, and this term is in square metres: where a robot sees a few metres of 80 it
+    # outweighs the depth error at first.
     chamfer_weight: float = option(CHAMFER_WEIGHT, help="weight of the bins' Chamfer term", unit="1/m2", low=0.0)
 
     def __post_init__(self) -> None:
