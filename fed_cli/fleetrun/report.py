@@ -17,7 +17,7 @@ from fed_core.fleet import FleetConfig
 from fed_core.wire.files import write_text
 
 _PACKAGES = ("fed_perception", "torch", "numpy", "rclpy", "rosbags", "safetensors")
-_FIGURES = {"abs_rel": "abs_rel", "delta1": "delta1"}
+_FIGURES = ("abs_rel", "delta1")
 
 
 def summarise(folder: Path, fleet: FleetConfig, seconds: float) -> dict[str, Any]:

@@ -57,7 +57,6 @@ class FleetRun:
 
     def __init__(self, fleet: FleetConfig, base: Path, folder: Path, console: Console) -> None:
         self._fleet, self._base, self._folder, self._console = fleet, base, folder, console
-        self.bytes_moved = 0
 
     def run(self) -> None:
         """Train and score every method; results lie in ``<folder>/scores/<method>``."""

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import psutil
 
+from fed_cli.fleetrun.shared_memory import SHARED_MEMORY, dead_segments
 from fed_cli.health.report import FAIL, OK, WARN, Check, probe
 
 GIB = 1024**3
-SHM = Path("/dev/shm")  # noqa: S108
 UDP_LIMIT = Path("/proc/sys/net/core/rmem_max")
 SUPPORTED = ((3, 10), (3, 12))
 WANTED_UDP_BYTES = 4 * 1024 * 1024  # the socket buffer of the fleet's DDS profile
@@ -24,34 +24,18 @@ def python(version: tuple[int, int] = (sys.version_info[0], sys.version_info[1])
     return Check("Python", FAIL, text, "use Python 3.10, 3.11 or 3.12: make setup PYTHON=/path/to/python3.11")
 
 
-def shared_memory(folder: Path = SHM) -> Check:
+def shared_memory(folder: Path = SHARED_MEMORY) -> Check:
     """Check the room for DDS segments and whether killed programs left some behind."""
     if not folder.is_dir():
         return Check("shared memory", WARN, f"no {folder}", "DDS falls back to UDP; mount a tmpfs there for full speed")
     free = shutil.disk_usage(folder).free
-    stale = stale_segments(folder)
+    stale = dead_segments(folder)
     text = f"{free / GIB:.1f} GiB free, {len(stale)} segments left by killed programs"
     if free < WANTED_SHM_BYTES:
         return Check("shared memory", WARN, text, "give /dev/shm at least 512 MiB (container: --shm-size=1g)")
     if len(stale) > 20:
-        return Check("shared memory", WARN, text, "stop all nodes, then run: fastdds shm clean, or rm /dev/shm/fast*_*")
+        return Check("shared memory", WARN, text, "run: fastdds shm clean")
     return Check("shared memory", OK, text)
-
-
-def stale_segments(folder: Path) -> list[Path]:
-    """Return the Fast DDS files in ``folder`` that no running process maps or holds open."""
-    found = {path.name: path for kind in ("fastdds", "fastrtps") for path in folder.glob(f"*{kind}_*")}
-    if not found:
-        return []
-    used: set[str] = set()
-    for process in psutil.process_iter():
-        try:
-            used.update(Path(entry.path).name for entry in process.memory_maps())
-            used.update(Path(entry.path).name for entry in process.open_files())
-        except (psutil.Error, OSError):
-            continue
-    # A lock file lives and dies with its segment ("fastdds_ab12" and "fastdds_ab12_el").
-    return [path for name, path in sorted(found.items()) if name not in used and name.removesuffix("_el") not in used]
 
 
 def udp_buffers(limit_file: Path = UDP_LIMIT) -> Check:

@@ -53,16 +53,6 @@ def test_small_udp_buffer_names_the_command(tmp_path: Path) -> None:
     assert machine.udp_buffers(limit).state == OK
 
 
-def test_segments_of_killed_programs_are_found_and_open_ones_are_not(tmp_path: Path) -> None:
-    left = [tmp_path / "fastrtps_dead", tmp_path / "fastrtps_dead_el"]
-    for path in left:
-        path.touch()
-    (tmp_path / "other").touch()
-    with (tmp_path / "fastrtps_live").open("w"):
-        (tmp_path / "fastrtps_live_el").touch()
-        assert machine.stale_segments(tmp_path) == left
-
-
 @pytest.mark.parametrize(
     ("domain", "reach", "state"),
     [("0", "SUBNET", OK), ("233", "SUBNET", FAIL), ("x", "SUBNET", FAIL), ("1", "MOON", FAIL), ("1", "OFF", WARN)],
