@@ -54,7 +54,8 @@ class BlobClient:
         node: owner of the service clients.
         store: where the blobs go.
         config: sizes and times of a pull.
-        max_parallel: pulls that run at once, each from another service; the others wait in order.
+        max_parallel: pulls that run at once, each from another service; the others wait in order. A pull whose sender
+            is away holds nobody up.
         group: callback group; an own one by default.
     """
 
@@ -171,8 +172,9 @@ class BlobClient:
 
     def _start_waiting(self) -> None:
         for job in list(self._jobs.values()):
-            running = [other.service for other in self._jobs.values() if other.pull is not None]
-            if job.pull is None and len(running) < self._max_parallel and job.service not in running:
+            busy = [other.service for other in self._jobs.values() if other.pull is not None]
+            moving = [service for service in busy if self._clients[service].service_is_ready()]
+            if job.pull is None and len(moving) < self._max_parallel and job.service not in busy:
                 self._guarded(job, self._begin)
 
     def _begin(self, job: _Job) -> None:
@@ -190,6 +192,7 @@ class BlobClient:
         for job in list(self._jobs.values()):
             if job.pull is not None:
                 self._guarded(job, self._step)
+        self._start_waiting()  # a sender may have gone away
 
     def _guarded(self, job: _Job, act: Callable[..., None], *args: Any) -> None:
         try:

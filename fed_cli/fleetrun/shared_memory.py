@@ -1,7 +1,8 @@
 """Fast DDS files that killed processes leave in shared memory; a clean stop leaves none.
 
 A segment or a port ("fastdds_ab12", "fastdds_port7411") lives as long as somebody locks the file beside it ("_el"
-exclusively, "_sl" shared). A port that a sender opened for a peer that was gone has no lock; it lives while it is mapped.
+exclusively, "_sl" shared). A port that a sender opened for a peer that was gone has no lock; it lives while it is
+mapped.
 """
 
 import fcntl

@@ -200,3 +200,19 @@ def test_a_part_that_another_process_holds(node: Node, tmp_path: Path) -> None:
     assert isinstance(error, StoreError) and "is being received by another process" in str(error)
     held.close()
     channel.close()
+
+
+def test_senders_that_are_away_hold_nobody_up(node: Node, source: BlobStore, ref: BlobRef, tmp_path: Path) -> None:
+    sender = RosBlobChannel(node, source)
+    sender.serve("/here/read_blob")
+    receiver = RosBlobChannel(node, BlobStore(tmp_path / "target"), max_parallel=2)
+    for number in range(3):
+        lost = BlobRef(f"{number}" * 64, 1000)
+        receiver.fetch(lost, f"/away_{number}/read_blob", **Outcome().callbacks())
+    here = Outcome()
+    receiver.fetch(ref, "/here/read_blob", **here.callbacks())
+
+    assert here.wait().done == [ref] and here.errors == []
+
+    receiver.close()
+    sender.close()
