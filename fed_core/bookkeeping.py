@@ -158,7 +158,7 @@ class RunBook:
             keep.add(initial.blob.digest)
         if plan.serving is not None:
             keep.add(plan.serving.digest)
-        for row in self._journal.rounds()[-2:]:  # robots may still be reading the models of the round before
+        for row in self._journal.rounds(last=2):  # robots may still be reading the models of the round before
             old = FleetPlan.from_json(row.plan)
             keep |= {blob.digest for blob in old.blobs.values()} | {row.memory.digest}
             keep |= {old.serving.digest} if old.serving else set()

@@ -17,6 +17,9 @@ PROTOCOL_VERSION = 1
 
 Array: TypeAlias = npt.NDArray[Any]
 Json: TypeAlias = "None | bool | int | float | str | list[Json] | dict[str, Json]"
+#: Normalisation that every network expects of an RGB image: (x / 255 - IMAGE_MEAN) / IMAGE_STD, from ImageNet.
+IMAGE_MEAN = (0.485, 0.456, 0.406)
+IMAGE_STD = (0.229, 0.224, 0.225)
 #: Tensors by name. Implementations may read one tensor from disk at each access, so take each once.
 Tensors: TypeAlias = Mapping[str, Array]
 

@@ -151,14 +151,14 @@ class Journal:
 
     def last_round(self) -> RoundRow | None:
         """Return the round that closed last, or None before the start."""
-        rows = self.rounds()
-        return rows[-1] if rows else None
+        rows = self.rounds(last=1)
+        return rows[0] if rows else None
 
-    def rounds(self) -> list[RoundRow]:
-        """Return all closed rounds in order."""
-        rows = self._all("SELECT round, plan, memory, clusters, log FROM rounds ORDER BY round")
+    def rounds(self, *, last: int = -1) -> list[RoundRow]:
+        """Return the closed rounds in order: the ``last`` ones, or all."""
+        newest = self._all("SELECT round, plan, memory, clusters, log FROM rounds ORDER BY round DESC LIMIT ?", last)
         found = []
-        for number, plan, memory, clusters, log in rows:
+        for number, plan, memory, clusters, log in reversed(newest):
             groups = {robot: tuple(ids) for robot, ids in json.loads(clusters).items()}
             found.append(RoundRow(number, json.loads(plan), BlobRef(*json.loads(memory)), groups, json.loads(log)))
         return found

@@ -4,6 +4,7 @@ The paper's structure over any encoder. Two small members are registered here: `
 and ``adabins_lite0`` on a pretrained EfficientNet-Lite0.
 """
 
+from abc import abstractmethod
 from dataclasses import dataclass, field
 
 import torch
@@ -178,8 +179,9 @@ class _AdaBinsOptions(NetworkConfig):
         size, d_range_m = (self.height, self.width), (self.d_min, self.d_max)
         return AdaBins(self._encoder(), SMALL, size, d_range_m, chamfer_weight=self.chamfer_weight)
 
+    @abstractmethod
     def _encoder(self) -> Encoder:
-        raise NotImplementedError
+        """Return the encoder of this member."""
 
 
 @networks.register("adabins_s")

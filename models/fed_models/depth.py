@@ -5,10 +5,6 @@ from typing import NamedTuple
 
 from torch import Tensor, nn
 
-#: Normalisation of input images in RGB order: (x / 255 - MEAN) / STD.
-IMAGE_MEAN = (0.485, 0.456, 0.406)
-IMAGE_STD = (0.229, 0.224, 0.225)
-
 
 class DepthOutput(NamedTuple):
     """Result of a depth network.

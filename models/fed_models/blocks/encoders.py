@@ -1,5 +1,7 @@
 """Image encoders: five feature maps, at strides 2, 4, 8, 16 and 32."""
 
+from abc import ABC, abstractmethod
+
 from torch import Tensor, nn
 
 from fed_models.blocks.inverted_residual import InvertedResidual, Norm, conv_norm
@@ -7,7 +9,7 @@ from fed_models.blocks.inverted_residual import InvertedResidual, Norm, conv_nor
 STRIDE = 32
 
 
-class Encoder(nn.Module):
+class Encoder(nn.Module, ABC):
     """Base of all encoders: what a decoder may rely on.
 
     Attributes:
@@ -16,9 +18,9 @@ class Encoder(nn.Module):
 
     channels: tuple[int, ...]
 
+    @abstractmethod
     def forward(self, x: Tensor) -> list[Tensor]:
         """Map images (B, 3, H, W) float32 to five maps (B, channels[i], H / 2^(i+1), W / 2^(i+1)) float32."""
-        raise NotImplementedError
 
 
 class SmallEncoder(Encoder):

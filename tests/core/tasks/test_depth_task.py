@@ -10,8 +10,8 @@ from torch import nn
 from fed_core.errors import DataError, UnknownNameError
 from fed_core.tasks.base import tasks
 from fed_core.tasks.depth.augment import augment
-from fed_core.tasks.depth.task import MEAN, STD, DepthTask, resize_rgb
-from fed_core.types import DepthFrame
+from fed_core.tasks.depth.task import DepthTask, resize_rgb
+from fed_core.types import IMAGE_MEAN, IMAGE_STD, DepthFrame
 
 NETWORK = SimpleNamespace(input_size=(8, 12), d_min=0.5, d_max=20.0)
 
@@ -64,7 +64,7 @@ def test_images_are_normalised() -> None:
 
     image = task.batch(task.prepare([frame(np.ones((8, 12)), rgb)], NETWORK), [0]).image
 
-    expected = (np.array((1.0, 0.0, 0.2), np.float32) - MEAN) / STD
+    expected = (np.array((1.0, 0.0, 0.2), np.float32) - IMAGE_MEAN) / IMAGE_STD
     np.testing.assert_allclose(image[0, :, 3, 5].numpy(), expected, rtol=1e-6)
 
 
