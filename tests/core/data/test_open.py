@@ -12,6 +12,7 @@ from fed_core.config import from_tree, to_tree
 from fed_core.data import open as door
 from fed_core.data.open import SourceConfig, list_recordings, open_sequence, open_source
 from fed_core.data.options import TopicNames
+from fed_core.data.readers import readers
 from fed_core.errors import ConfigError, DataError, UnknownNameError
 
 Make = Callable[..., Any]
@@ -88,7 +89,7 @@ def test_unknown_layout_tells_what_was_tried_what_is_there_and_what_lies_below(f
     with pytest.raises(DataError) as caught:
         open_sequence(root)
     assert str(caught.value) == (
-        f"{root} has no known layout (tried bag, generic, kitti, nyu, redwood, seven_scenes, tartanair, tum); "
+        f"{root} has no known layout (tried bag, {', '.join(readers.names())}); "
         "it holds 1 files (1 .md); folders: empty, office, walk; recordings in it, name one: office, walk"
     )
     with pytest.raises(DataError, match="it holds nothing$"):
