@@ -3,6 +3,7 @@
 import os
 from collections import Counter
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from urllib.parse import parse_qsl, unquote, urlparse
 from fed_core.config import check, from_tree, option
 from fed_core.data.bag_files import METADATA, SUFFIXES, is_bag, storage_files
 from fed_core.data.bags import BagSequence
+from fed_core.data.concatenated import Concatenated
 from fed_core.data.options import DEFAULT_EPOCH_NS, OpenOptions, TopicNames
 from fed_core.data.readers import readers
 from fed_core.data.readers.generic import no_unit
@@ -41,7 +43,10 @@ class GeneratedConfig:
 
 @dataclass(frozen=True)
 class SourceConfig:
-    """What feeds a robot: a recording (``data``) or the generator (``generated``), or a part of one."""
+    """What feeds a robot: a recording (``data``), the generator (``generated``), or several of them (``parts``).
+
+    ``start``, ``stop`` and ``step`` take a part of what is named.
+    """
 
     data: str = option("", help="folder or bag")
     generated: GeneratedConfig | None = option(None, help="sequence to render")
@@ -57,12 +62,14 @@ class SourceConfig:
     intrinsics: tuple[float, ...] = option((), help="fx fy cx cy; default: from the recording", unit="px")
     frame_id: str = option("", help="optical frame; default: from the recording")
     depth_unit: str = option("", help='unit of 16 bit depth in a bag; default: "mm" (REP 118)')
+    parts: tuple["SourceConfig", ...] = option((), help="sources whose frames follow each other")
 
     def __post_init__(self) -> None:
         """Check the bounds and that there is exactly one source."""
         check(self)
-        if bool(self.data) == (self.generated is not None):
-            raise ConfigError("a source needs either 'data: PATH' or 'generated: {platform, environment, ...}'")
+        if [bool(self.data), self.generated is not None, bool(self.parts)].count(True) != 1:
+            one = "a source needs either 'data: PATH' or 'generated: {platform, environment, ...}'"
+            raise ConfigError(f"{one} or 'parts: [SOURCE, ...]'")
 
     @property
     def open_options(self) -> OpenOptions:
@@ -110,7 +117,10 @@ def open_source(tree: Any, base: Path) -> DepthSequence:
         base: folder of the fleet file; relative paths start here unless ``FED_PERCEPTION_DATA`` is set.
     """
     config = tree if isinstance(tree, SourceConfig) else from_tree(SourceConfig, tree, "source")
-    if config.generated is not None:
+    whole: DepthSequence
+    if config.parts:
+        whole = Concatenated([partial(open_source, part, base) for part in config.parts], config.name)
+    elif config.generated is not None:
         whole = _generate(config.generated, config.name)
     else:
         whole = _open_path(data_path(config.data, base), config.reader, config.open_options)

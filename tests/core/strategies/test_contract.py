@@ -31,7 +31,9 @@ OPTIONS: dict[str, list[dict[str, object]]] = {
         {"tau": 0.1, "newcomer": "singleton"},
     ]
 }
-CASES = [(name, options) for name in strategies.names() for options in OPTIONS.get(name, [{}])]
+#: Centralised training refuses more than one robot and has tests of its own.
+NAMES = [name for name in strategies.names() if name != "centralised"]
+CASES = [(name, options) for name in NAMES for options in OPTIONS.get(name, [{}])]
 every_strategy = pytest.mark.parametrize(("name", "options"), CASES, ids=lambda v: str(v))
 
 
