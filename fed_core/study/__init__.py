@@ -1,0 +1,1 @@
+"""Studies: many federations over one scenario, compared on sequences that nobody trained on."""
