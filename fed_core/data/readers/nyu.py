@@ -9,8 +9,8 @@ from fed_core.data.pairing import pair_by_key
 from fed_core.data.readers._annotations import read_annotation
 from fed_core.data.readers.base import FolderReader, FolderSequence, folder_sequence, readers
 
-# Published with the data set for its 640x480 colour camera.
-_INTRINSICS = (518.8579, 519.46961, 325.58245, 253.73617)
+#: fx fy cx cy in pixels, published with the data set for its 640x480 colour camera.
+INTRINSICS = (518.8579, 519.46961, 325.58245, 253.73617)
 _DEPTH = "sync_depth_"
 _COLOUR = "rgb_"
 
@@ -37,5 +37,5 @@ class Nyu(FolderReader):
             pair_by_key(colour, depth, path),
             options,
             unit=stated.unit if stated else "mm",
-            intrinsics=stated.intrinsics if stated else pinhole(_INTRINSICS),
+            intrinsics=stated.intrinsics if stated else pinhole(INTRINSICS),
         )
