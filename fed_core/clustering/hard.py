@@ -1,7 +1,5 @@
 """Hard clusters by agglomeration, for the hard ablation, PACFL and FedClust (fedepth spec 9)."""
 
-from typing import Literal, TypeAlias, get_args
-
 import numpy as np
 import numpy.typing as npt
 
@@ -9,11 +7,10 @@ from fed_core.clustering.soft import Members, from_groups
 from fed_core.errors import StrategyError
 
 #: "weighted" (WPGMA) is what PACFL's code calls average.
-Linkage: TypeAlias = Literal["average", "complete", "single", "weighted"]
-LINKAGES: tuple[str, ...] = get_args(Linkage)
+LINKAGES = ("average", "complete", "single", "weighted")
 
 
-def by_agglomeration(affinity: npt.NDArray[np.float64], tau: float, linkage: Linkage = "average") -> Members:
+def by_agglomeration(affinity: npt.NDArray[np.float64], tau: float, linkage: str = "average") -> Members:
     """Return the partition whose clusters merged at a distance ``<= tau``.
 
     Args:
@@ -32,6 +29,6 @@ def by_agglomeration(affinity: npt.NDArray[np.float64], tau: float, linkage: Lin
     num_robots = len(affinity)
     if num_robots == 1:
         return np.ones((1, 1), np.bool_)
-    tree = hierarchy.linkage(squareform(affinity, checks=False), method=linkage)
+    tree = hierarchy.linkage(squareform(affinity, checks=False), method=linkage)  # type: ignore[arg-type]  # checked above
     labels = hierarchy.fcluster(tree, t=tau, criterion="distance")
     return from_groups([np.flatnonzero(labels == label).tolist() for label in np.unique(labels)], num_robots)

@@ -1,266 +1,67 @@
 """FeDepth: one-shot soft clustering of robots by their images, one model per cluster (fedepth spec 3 to 6).
 
-Begin: A = Jeffreys affinity of the robots' descriptors, tau, clusters M*. Round: cluster models are sample-weighted
-means of their members' models (a robot counts in full in each of its clusters), and a robot starts again from the
-uniform mean of its clusters' models (Eq. 4). A sequence is served by the mean of all clusters within tau.
+Begin: A = Jeffreys affinity of the robots' descriptors, tau, clusters M*. A robot counts in full in each of its
+clusters; a sequence is served by the mean of all clusters within tau.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
-from fed_core.clustering import soft, threshold
-from fed_core.clustering.mixing import cluster_shares, start_shares
-from fed_core.config import check, option
-from fed_core.errors import StrategyError
-from fed_core.similarity import jeffreys
-from fed_core.strategies.averaging import Mixer, Row
-from fed_core.strategies.base import (
-    GLOBAL,
-    Aggregate,
-    RobotInfo,
-    RobotPlan,
-    ServerState,
-    Strategy,
-    Update,
-    in_order,
-    strategies,
-)
-from fed_core.strategies.grouping import Affinity, Grouping, described, stack
-from fed_core.strategies.report import Spread, clustering_figures, mixing_figures
-from fed_core.types import Array, Choice, Descriptor, Json, Memory, ModelSignature, Tensors
+from fed_core.clustering import soft
+from fed_core.config import option
+from fed_core.strategies.base import RobotPlan, ServerState, strategies
+from fed_core.strategies.clustered import Clustered
+from fed_core.strategies.grouping import Grouping
+from fed_core.strategies.measures import Affinity, Measure
 
 
 @strategies.register("fedepth")
 @dataclass(frozen=True)
-class FeDepth(Strategy):
+class FeDepth(Clustered):
     """Keys: "cluster/<number>" are the clusters' models, "start/<n>" (server averaging) what robots start from."""
 
     paper: ClassVar[str] = "FeDepth: federated monocular depth estimation with one-shot soft clustering"
-    descriptor: ClassVar[str | None] = "gaussian"
 
     method: str = option("rows", help="clusters are neighbourhoods or cliques", choices=("rows", "cliques"))
     dedup: str = option("contained", help="which rows are redundant", choices=("contained", "identical"))
-    tau: float | None = option(None, help="threshold; none = by tau_rule", low=0.0)
-    tau_rule: str = option("quantile", help="how tau is found", choices=("quantile", "gap"))
-    tau_quantile: float = option(0.2, help="quantile of the robot pairs' affinities", low=0.0, high=1.0)
     scale: str = option("mean", help="affinity is J / D or J", choices=("mean", "sum"))
     noise_correction: bool = option(False, help="subtract the sampling noise from affinities and distances")
     link: str = option("mean", help="distance to a cluster from its members", choices=("mean", "min", "max"))
-    bn: str = option("average", help="BatchNorm statistics", choices=("average", "moments"))
     min_cluster: int = option(1, help="smaller clusters join their nearest one", unit="count", low=1)
     max_clusters: int = option(0, help="cliques: more are an error; 0 = 4 per robot", unit="count", low=0)
     averaging: str = option("client", help="who averages a robot's clusters", choices=("client", "server"))
-    newcomer: str = option(
-        "nearest", help="a newcomer near no cluster joins the nearest or opens one", choices=("nearest", "singleton")
-    )
-    rebuild_share: float = option(0.1, help="cluster anew when more robots than this came or left", low=0.0)
-
-    def __post_init__(self) -> None:
-        check(self)
-
-    # ---- the contract --------------------------------------------------------------------------------------------
-
-    def begin(self, state: ServerState) -> Aggregate:
-        """Cluster the robots; all start from the initial model."""
-        grouping, figures = self._cluster(state)
-        plans = {robot_id: RobotPlan((GLOBAL,)) for robot_id in state.robots}
-        models = (GLOBAL,) * len(grouping.ids)
-        log = {**figures, **mixing_figures(grouping, _counts(state))}
-        return self._outcome(grouping, plans, (), models, log, kept=(GLOBAL,))
-
-    def aggregate(self, updates: Sequence[Update], state: ServerState) -> Aggregate:
-        """Return the clusters' models; a cluster without a participant keeps its own (spec 5.1)."""
-        grouping = self._follow(Grouping.from_memory(state.memory), state)
-        known = [update for update in in_order(updates) if update.robot_id in grouping.robots]
-        if not known:
-            raise StrategyError("all updates come from robots without a descriptor; nothing to aggregate")
-        counts = grouping.samples({update.robot_id: update.num_samples for update in known})
-        columns = [grouping.robots.index(update.robot_id) for update in known]
-        table = cluster_shares(grouping.members, counts)[:, columns]
-        trained = {key: row for key, row in zip(grouping.keys, table, strict=True) if row.any()}
-        held = {key: state.blobs[s] for key, s in zip(grouping.keys, grouping.sources, strict=True)}
-        mixer = Mixer(state.signature, state.combine, self.bn)
-        rows = mixer.rows({update.robot_id: update.weights for update in known}, trained, held)
-        stale = {key: tensors for key, tensors in held.items() if key not in trained}
-        if grouping.num_changes > self.rebuild_share * grouping.num_built:
-            return self._rebuilt(grouping, rows, stale, state)
-        return self._next(grouping, rows, stale, state)
-
-    def join(self, robot: RobotInfo, state: ServerState) -> tuple[RobotPlan, Memory]:
-        """Put a newcomer into every cluster within tau, or the nearest one (spec 14.8); known robots stay."""
-        grouping = self._joined(Grouping.from_memory(state.memory), robot)
-        sources = dict.fromkeys(grouping.sources[k] for k in grouping.clusters_of(robot.robot_id))
-        return RobotPlan(tuple(sources)), grouping.to_memory()
-
-    def choose(
-        self, descriptor: Descriptor | None, models: Sequence[str], serving: Memory, robot_id: str = ""
-    ) -> Choice:
-        """Return all clusters within tau of the sequence; if there is none, the nearest (spec 6)."""
-        if descriptor is None:
-            raise StrategyError("fedepth chooses models by descriptor; describe the sequence first")
-        grouping = Grouping.from_memory(serving)
-        if len(models) != len(grouping.ids):
-            text = f"{len(models)} models but {len(grouping.ids)} clusters"
-            raise StrategyError(f"{text}: plan and serving memory are of different rounds")
-        distances = grouping.distances(descriptor, self._how, "the sequence")
-        clusters, fallback = soft.nearest(distances, grouping.tau)
-        keys = tuple(dict.fromkeys(models[k] for k in clusters))
-        return Choice(keys, clusters, tuple(float(d) for d in distances), grouping.tau, fallback)
-
-    def blend(self, models: Mapping[str, Tensors], signature: ModelSignature) -> Iterator[tuple[str, Array]]:
-        """Yield the uniform mean of models, BatchNorm statistics as the option ``bn`` says."""
-        return Mixer(signature, batchnorm=self.bn).blend(models)
-
-    # ---- clustering ----------------------------------------------------------------------------------------------
 
     @property
-    def _how(self) -> Affinity:
+    def measure(self) -> Measure:
+        """Jeffreys divergence."""
         return Affinity(self.scale, self.noise_correction, self.link)
 
-    def _cluster(self, state: ServerState, first_id: int = 0) -> tuple[Grouping, dict[str, Json]]:
-        """Return the clusters of all described robots, and figures about them."""
-        robots = described(state.robots)
-        group = stack(robots)
-        floor = jeffreys.variance_floor(group.variance)
-        affinity = jeffreys.affinity(group, floor, scale=self.scale, noise_correction=self.noise_correction)
-        tau = self._threshold(affinity)
+    def members(self, affinity: soft.Floats, tau: float) -> soft.Members:
+        """Return overlapping clusters (spec 4)."""
         if self.method == "rows":
             members = soft.by_rows(affinity, tau, self.dedup)
         else:
             members = soft.by_cliques(affinity, tau, self.max_clusters)
-        if self.min_cluster > 1:
-            members = soft.attach_small(members, affinity, self.min_cluster)
-        grouping = Grouping(
-            robots=tuple(robot.robot_id for robot in robots),
-            ids=tuple(range(first_id, first_id + len(members))),
-            sources=(GLOBAL,) * len(members),
-            members=members,
-            group=group,
-            floor=floor,
-            tau=tau,
-            encoder=robots[0].descriptor.encoder if robots[0].descriptor else "",
-            num_built=len(robots),
-        )
-        return grouping, clustering_figures(grouping, affinity, self.scale)
+        return soft.attach_small(members, affinity, self.min_cluster) if self.min_cluster > 1 else members
 
-    def _threshold(self, affinity: soft.Floats) -> float:
-        if self.tau is not None:
-            return self.tau
-        if self.tau_rule == "gap":
-            return threshold.by_largest_gap(affinity)
-        return threshold.by_quantile(affinity, self.tau_quantile)
+    def pick(self, distances: soft.Floats, tau: float) -> tuple[tuple[int, ...], bool]:
+        """Return all clusters within tau; if there is none, the nearest and True."""
+        return soft.nearest(distances, tau)
 
-    def _follow(self, grouping: Grouping, state: ServerState) -> Grouping:
-        """Return the grouping after those who left and those who came since it was stored."""
-        gone = [robot_id for robot_id in grouping.robots if robot_id not in state.robots]
-        grouping = grouping.without(gone, self.dedup)
-        for robot_id in sorted(state.robots):
-            if state.robots[robot_id].descriptor is not None:
-                grouping = self._joined(grouping, state.robots[robot_id])
-        return grouping
-
-    def _joined(self, grouping: Grouping, robot: RobotInfo) -> Grouping:
-        if robot.robot_id in grouping.robots:
-            return grouping
-        if robot.descriptor is None:
-            raise StrategyError(f"robot {robot.robot_id!r} sent no descriptor; it cannot be put into a cluster")
-        distances = grouping.distances(robot.descriptor, self._how, f"robot {robot.robot_id!r}")
-        clusters, far = soft.nearest(distances, grouping.tau)
-        if far and self.newcomer == "singleton":
-            grouping = grouping.with_cluster(grouping.sources[clusters[0]])
-            clusters = (len(grouping.ids) - 1,)
-        return grouping.with_robot(robot, clusters)
-
-    # ---- models --------------------------------------------------------------------------------------------------
-
-    def _next(
-        self, grouping: Grouping, rows: Iterator[Row], stale: Mapping[str, Tensors], state: ServerState
-    ) -> Aggregate:
-        """Return the outcome of a round in which the clusters stayed as they are."""
-        kept = [k for k, s in zip(grouping.keys, grouping.sources, strict=True) if k in stale and k == s]
-        shares = {key: {key: 1.0} for key in grouping.keys if key not in kept}
-        plans, starts = self._plans(grouping, state)
-        for key, clusters in starts.items():
-            shares[key] = {grouping.keys[k]: 1.0 / len(clusters) for k in clusters}
-        grouping = replace(grouping, sources=grouping.keys)
-        log: dict[str, Json] = {"stale_clusters": list(stale), **mixing_figures(grouping, _counts(state))}
-        rows = self._derived(rows, shares, stale, state, log)
-        return self._outcome(grouping, plans, rows, grouping.keys, log, kept=tuple(kept))
-
-    def _rebuilt(
-        self, old: Grouping, rows: Iterator[Row], stale: Mapping[str, Tensors], state: ServerState
-    ) -> Aggregate:
-        """Return the outcome of a round after which all robots were clustered anew (spec 14.8).
-
-        A new cluster starts from the data-weighted mean of what its members would have started from: P' Q of the old
-        clusters' models.
-        """
-        new, figures = self._cluster(state, first_id=max(old.ids) + 1)
-        new = replace(new, sources=new.keys)
-        columns = [old.robots.index(robot_id) for robot_id in new.robots]
-        samples = new.samples(_counts(state))
-        table = cluster_shares(new.members, samples) @ start_shares(old.members[:, columns])
-        shares = {key: dict(zip(old.keys, row, strict=True)) for key, row in zip(new.keys, table, strict=True)}
-        plans, starts = self._plans(new, state)
-        for key, clusters in starts.items():
-            shares[key] = dict(zip(old.keys, table[list(clusters)].mean(axis=0), strict=True))
-        log: dict[str, Json] = {**figures, **mixing_figures(new, _counts(state)), "rebuilt": True}
-        rows = self._derived(rows, shares, stale, state, log)
-        return self._outcome(new, plans, rows, new.keys, log)
+    @property
+    def redundant(self) -> str:
+        """The option ``dedup``."""
+        return self.dedup
 
     def _plans(self, grouping: Grouping, state: ServerState) -> tuple[dict[str, RobotPlan], dict[str, tuple[int, ...]]]:
         """Return the robots' plans and, with server averaging, the clusters behind each "start" key.
 
         Robots of the same clusters share one start; a robot of one cluster starts from that cluster's model.
         """
-        clusters = {robot_id: grouping.clusters_of(robot_id) for robot_id in sorted(state.robots)}
         if self.averaging == "client":
-            return {r: RobotPlan(tuple(grouping.keys[k] for k in ks)) for r, ks in clusters.items()}, {}
+            return super()._plans(grouping, state)
+        clusters = {robot_id: grouping.clusters_of(robot_id) for robot_id in sorted(state.robots)}
         several = sorted({ks for ks in clusters.values() if len(ks) > 1})
         names = {ks: f"start/{n}" for n, ks in enumerate(several)} | {(k,): key for k, key in enumerate(grouping.keys)}
         plans = {robot_id: RobotPlan((names[ks],)) for robot_id, ks in clusters.items()}
         return plans, {names[ks]: ks for ks in several}
-
-    def _derived(
-        self,
-        rows: Iterator[Row],
-        shares: Mapping[str, Mapping[str, float]],
-        stale: Mapping[str, Tensors],
-        state: ServerState,
-        log: dict[str, Json],
-    ) -> Iterator[Row]:
-        """Yield the rows of the keys in ``shares``; the clusters' mutual distances enter the log at the end."""
-        spread = Spread([key for key in shares if key.startswith("cluster/")])
-        trainable = {spec.name for spec in state.signature.tensors if spec.trainable}
-        for name, row in Mixer(state.signature, batchnorm=self.bn).derive(rows, shares, stale):
-            if name in trainable:
-                spread.add(row)
-            yield name, row
-        log.update(spread.figures())
-
-    def _outcome(
-        self,
-        grouping: Grouping,
-        plans: Mapping[str, RobotPlan],
-        rows: Iterator[Row] | tuple[()],
-        models: tuple[str, ...],
-        log: Mapping[str, Json],
-        *,
-        kept: tuple[str, ...] = (),
-    ) -> Aggregate:
-        memory = grouping.to_memory()
-        return Aggregate(
-            rows=rows,
-            plans=plans,
-            models=models,
-            kept=kept,
-            memory=memory,
-            serving=memory,
-            clusters=grouping.by_robot(),
-            log=log,
-        )
-
-
-def _counts(state: ServerState) -> dict[str, int]:
-    return {robot_id: robot.num_samples for robot_id, robot in state.robots.items()}

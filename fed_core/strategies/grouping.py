@@ -1,36 +1,23 @@
 """Who belongs to which cluster, and what a newcomer or a sequence is compared with; shared by clustered methods."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from fed_core.clustering.soft import Members, linkage, survivors, validate
 from fed_core.errors import StrategyError
-from fed_core.similarity import gaussian, jeffreys
-from fed_core.similarity.gaussian import Gaussians
+from fed_core.similarity import descriptors
+from fed_core.similarity.group import Group
 from fed_core.strategies.base import RobotInfo
-from fed_core.types import Descriptor, Memory
+from fed_core.strategies.measures import Measure
+from fed_core.types import Array, Descriptor, Memory
 
 SCHEMA_VERSION = 1
+_UPLOAD = "upload/"
 
 Floats = npt.NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class Affinity:
-    """How descriptors are compared; options of the strategy.
-
-    Attributes:
-        scale: "mean" = J / D or "sum" = J.
-        noise_correction: subtract what sampling alone explains.
-        link: "mean", "min" or "max" over the members of a cluster.
-    """
-
-    scale: str = "mean"
-    noise_correction: bool = False
-    link: str = "mean"
 
 
 @dataclass(frozen=True)
@@ -43,23 +30,25 @@ class Grouping:
         sources: (K) keys that hold the clusters' models; "global" as long as a cluster was never aggregated.
         members: (K, R) bool.
         group: descriptors of the robots.
-        floor: (D,) variance floor, computed once.
+        floor: (D,) variance floor, computed once; empty for subspaces.
         tau: threshold.
         encoder: digest of the encoder of all descriptors.
         num_built: robots that were there when the clusters were made.
         num_changes: robots that came or left since.
+        uploads: (P,) by robot, weights that it was clustered by, where the method does so.
     """
 
     robots: tuple[str, ...]
     ids: tuple[int, ...]
     sources: tuple[str, ...]
     members: Members
-    group: Gaussians
+    group: Group
     floor: Floats
     tau: float
     encoder: str
     num_built: int
     num_changes: int = 0
+    uploads: Mapping[str, Array] = field(default_factory=dict)
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -81,16 +70,11 @@ class Grouping:
         """Return (R,) sample counts in the order of the columns, 0 for robots that ``counts`` lacks."""
         return np.array([counts.get(robot_id, 0) for robot_id in self.robots], np.int64)
 
-    def affinity(self, how: Affinity) -> Floats:
-        """Return the (R, R) affinity of the robots."""
-        return jeffreys.affinity(self.group, self.floor, scale=how.scale, noise_correction=how.noise_correction)
-
-    def distances(self, descriptor: Descriptor, how: Affinity, who: str) -> Floats:
+    def distances(self, descriptor: Descriptor, how: Measure, who: str) -> Floats:
         """Return the (K,) distances of a descriptor to the clusters; one of another encoder is refused."""
-        gaussian.check(descriptor, encoder=self.encoder, num_features=len(self.floor), who=who)
-        new = Gaussians.stack([descriptor])
-        options = {"scale": how.scale, "noise_correction": how.noise_correction}
-        row = jeffreys.distances(new, self.group, self.floor, **options)[0]  # type: ignore[arg-type]
+        size = self.group.num_features
+        descriptors.check(descriptor, kind=how.kind, encoder=self.encoder, num_features=size, who=who)
+        row = how.between(self.group.stack([descriptor]), self.group, self.floor)[0]
         return linkage(row, self.members, how.link)
 
     def without(self, robot_ids: Sequence[str], dedup: str) -> "Grouping":
@@ -98,16 +82,25 @@ class Grouping:
         columns = [i for i, robot_id in enumerate(self.robots) if robot_id not in robot_ids]
         if len(columns) == len(self.robots) or not columns:
             return self
-        members = self.members[:, columns]
-        rows = survivors(members, dedup)
-        return replace(
+        robots = tuple(self.robots[i] for i in columns)
+        left = replace(
             self,
-            robots=tuple(self.robots[i] for i in columns),
-            ids=tuple(self.ids[k] for k in rows),
-            sources=tuple(self.sources[k] for k in rows),
-            members=members[rows],
+            robots=robots,
+            members=self.members[:, columns],
             group=self.group.take(columns),
             num_changes=self.num_changes + len(self.robots) - len(columns),
+            uploads={robot_id: vector for robot_id, vector in self.uploads.items() if robot_id in robots},
+        )
+        return left.pruned(dedup)
+
+    def pruned(self, dedup: str) -> "Grouping":
+        """Return the grouping without clusters that are empty or superfluous."""
+        rows = survivors(self.members, dedup)
+        return replace(
+            self,
+            ids=tuple(self.ids[k] for k in rows),
+            sources=tuple(self.sources[k] for k in rows),
+            members=self.members[rows],
         )
 
     def with_robot(self, robot: RobotInfo, clusters: Sequence[int]) -> "Grouping":
@@ -118,9 +111,16 @@ class Grouping:
             self,
             robots=(*self.robots, robot.robot_id),
             members=np.concatenate([self.members, column], axis=1),
-            group=self.group.append(Gaussians.stack([_descriptor(robot)])),
+            group=self.group.append(self.group.stack([_descriptor(robot)])),
             num_changes=self.num_changes + 1,
         )
+
+    def moved(self, robot_id: str, clusters: Sequence[int]) -> "Grouping":
+        """Return the grouping with a robot in ``clusters`` and in no other; one may be left empty."""
+        members = self.members.copy()
+        members[:, self.robots.index(robot_id)] = False
+        members[list(clusters), self.robots.index(robot_id)] = True
+        return replace(self, members=members)
 
     def with_cluster(self, source: str) -> "Grouping":
         """Return the grouping with one more cluster, still empty, whose model is that of key ``source``."""
@@ -135,8 +135,10 @@ class Grouping:
     def to_memory(self) -> Memory:
         """Return tensors and JSON; :meth:`from_memory` reads them."""
         tensors = {**self.group.to_tensors(), "floor": self.floor, "members": self.members.astype(np.uint8)}
+        tensors |= {f"{_UPLOAD}{robot_id}": vector for robot_id, vector in self.uploads.items()}
         values = {
             "schema": SCHEMA_VERSION,
+            "kind": self.group.kind,
             "robots": list(self.robots),
             "ids": list(self.ids),
             "sources": list(self.sources),
@@ -159,25 +161,31 @@ class Grouping:
             tree[name] = tuple(values[name])  # type: ignore[arg-type]
         members = memory.tensors["members"].astype(np.bool_)
         validate(members, len(tree["robots"]))  # type: ignore[arg-type]
-        group, floor = Gaussians.from_tensors(memory.tensors), memory.tensors["floor"].astype(np.float64)
-        return cls(members=members, group=group, floor=floor, **tree)  # type: ignore[arg-type]
+        # Files of the first version hold Gaussians and do not say so.
+        group = descriptors.GROUPS[str(values.get("kind", "gaussian"))].from_tensors(memory.tensors)
+        floor = memory.tensors["floor"].astype(np.float64)
+        uploads = {n.removeprefix(_UPLOAD): memory.tensors[n] for n in memory.tensors if n.startswith(_UPLOAD)}
+        return cls(members=members, group=group, floor=floor, uploads=uploads, **tree)  # type: ignore[arg-type]
 
 
-def described(robots: Mapping[str, RobotInfo]) -> list[RobotInfo]:
-    """Return the robots that sent a descriptor, by id; none, or one of another encoder, is an error."""
+def described(robots: Mapping[str, RobotInfo], kind: str) -> list[RobotInfo]:
+    """Return the robots that sent a descriptor, by id; none, or one of another kind or encoder, is an error."""
     found = [robots[robot_id] for robot_id in sorted(robots) if robots[robot_id].descriptor is not None]
     if not found:
         raise StrategyError(f"none of the {len(robots)} robots sent a descriptor; clusters cannot be made without")
     first = _descriptor(found[0])
+    descriptors.check(first, kind=kind, who=f"robot {found[0].robot_id!r}")
+    size = next(iter(first.tensors.values())).size
     for robot in found:
-        size = first.tensors["mean"].size
-        gaussian.check(_descriptor(robot), encoder=first.encoder, num_features=size, who=f"robot {robot.robot_id!r}")
+        who = f"robot {robot.robot_id!r}"
+        descriptors.check(_descriptor(robot), kind=kind, encoder=first.encoder, num_features=size, who=who)
     return found
 
 
-def stack(robots: Sequence[RobotInfo]) -> Gaussians:
-    """Return the descriptors of described robots, in their order."""
-    return Gaussians.stack([_descriptor(robot) for robot in robots])
+def grouped(robots: Sequence[RobotInfo], how: Measure) -> tuple[Group, Floats]:
+    """Return the descriptors of described robots, in their order, and the floor of their comparison."""
+    group = descriptors.GROUPS[how.kind].stack([_descriptor(robot) for robot in robots])
+    return group, how.floor(group)
 
 
 def _descriptor(robot: RobotInfo) -> Descriptor:

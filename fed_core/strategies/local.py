@@ -12,7 +12,6 @@ import numpy as np
 
 from fed_core.config import check, option
 from fed_core.errors import StrategyError
-from fed_core.similarity.jeffreys import variance_floor
 from fed_core.strategies.averaging import Row
 from fed_core.strategies.base import (
     GLOBAL,
@@ -25,7 +24,8 @@ from fed_core.strategies.base import (
     in_order,
     strategies,
 )
-from fed_core.strategies.grouping import Affinity, Grouping, described, stack
+from fed_core.strategies.grouping import Grouping, described, grouped
+from fed_core.strategies.measures import Affinity
 from fed_core.types import Choice, Descriptor, Memory
 
 
@@ -96,15 +96,15 @@ def _copies(fresh: Mapping[str, Update], state: ServerState) -> Iterator[Row]:
 
 
 def _each_its_own(state: ServerState) -> Grouping:
-    robots = described(state.robots)
-    group = stack(robots)
+    robots = described(state.robots, "gaussian")
+    group, floor = grouped(robots, Affinity())
     return Grouping(
         robots=tuple(robot.robot_id for robot in robots),
         ids=tuple(range(len(robots))),
         sources=tuple(f"robot/{robot.robot_id}" for robot in robots),
         members=np.eye(len(robots), dtype=np.bool_),
         group=group,
-        floor=variance_floor(group.variance),
+        floor=floor,
         tau=0.0,
         encoder=robots[0].descriptor.encoder if robots[0].descriptor else "",
         num_built=len(robots),

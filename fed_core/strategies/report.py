@@ -6,35 +6,44 @@ import numpy as np
 import numpy.typing as npt
 
 from fed_core.clustering.mixing import second_eigenvalue, stationary_weights
-from fed_core.similarity.jeffreys import noise_floor, top_share
 from fed_core.strategies.grouping import Grouping
+from fed_core.strategies.measures import Measure
 from fed_core.types import Array, Json
 
 Floats = npt.NDArray[np.float64]
 
 
-def clustering_figures(grouping: Grouping, affinity: Floats, scale: str) -> dict[str, Json]:
+def clustering_figures(grouping: Grouping, affinity: Floats, how: Measure) -> dict[str, Json]:
     """Return what describes the clusters: how many, how tight, and whether tau is above the noise.
 
     Args:
         grouping: the clusters.
         affinity: (R, R) they were made from.
-        scale: "mean" or "sum", the unit of the affinity.
+        how: what the affinity was made with.
     """
-    members, num_robots = grouping.members, len(grouping.robots)
-    pairs = np.triu_indices(num_robots, 1)
-    noise = noise_floor(grouping.group.num_frames, grouping.group.num_frames)[pairs]
-    unit = len(grouping.floor) if scale == "sum" else 1
+    members = grouping.members
     within = [float(affinity[np.ix_(row, row)].max()) for row in members]
-    return {
+    figures: dict[str, Json] = {
         "tau": grouping.tau,
         "num_clusters": len(members),
         "singletons": int((members.sum(axis=1) == 1).sum()),
         "memberships_mean": float(members.sum(axis=0).mean()),
         "within_cluster_max": max(within),
-        "noise_floor": float(noise.mean()) * unit if noise.size else 0.0,
-        "top_share": top_share(grouping.group, grouping.floor),
+        **how.figures(grouping.group, grouping.floor),
     }
+    warnings = _warnings(figures, len(grouping.robots))
+    return {**figures, "warnings": warnings} if warnings else figures
+
+
+def _warnings(figures: Mapping[str, Json], num_robots: int) -> list[Json]:
+    """Return what a person should know before the run goes on; aggregators tell it."""
+    found: list[Json] = []
+    if num_robots > 1 and figures["singletons"] == num_robots:
+        found.append(
+            f"tau = {figures['tau']:.4g} leaves each of the {num_robots} robots alone in its cluster: nothing is shared"
+            " between them; raise tau or tau_quantile"
+        )
+    return found
 
 
 def mixing_figures(grouping: Grouping, counts: Mapping[str, int]) -> dict[str, Json]:

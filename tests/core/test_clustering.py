@@ -226,5 +226,5 @@ def test_wrong_switches_are_named() -> None:
     with pytest.raises(StrategyError, match="dedup is 'none'; choose contained or identical"):
         soft.by_rows(TOY, 1.0, "none")
     with pytest.raises(StrategyError, match="linkage is 'ward'; choose one of average, complete"):
-        hard.by_agglomeration(TOY, 1.0, "ward")  # type: ignore[arg-type]
+        hard.by_agglomeration(TOY, 1.0, "ward")
     assert groups(hard.by_agglomeration(np.zeros((1, 1)), 1.0)) == of("0")

@@ -44,9 +44,18 @@ def descriptor(position: float, num_frames: int = 100, variance: float = 1.0, en
     return Descriptor("gaussian", tensors, num_frames, encoder)
 
 
-def robots(positions: Mapping[str, float], samples: Mapping[str, int] | None = None) -> dict[str, RobotInfo]:
-    counts = samples or {}
-    return {r: RobotInfo(r, counts.get(r, 10), descriptor(x)) for r, x in positions.items()}
+def line(position: float, num_frames: int = 100, encoder: str = "enc") -> Descriptor:
+    """One direction in the plane, at ``position`` degrees: angles between robots are differences of positions."""
+    angle = np.radians(position)
+    tensors = {"direction0": np.array([np.cos(angle), np.sin(angle)], np.float32)}
+    return Descriptor("subspace", tensors, num_frames, encoder)
+
+
+def robots(
+    positions: Mapping[str, float], samples: Mapping[str, int] | None = None, kind: str | None = "gaussian"
+) -> dict[str, RobotInfo]:
+    counts, describe = samples or {}, line if kind == "subspace" else descriptor
+    return {r: RobotInfo(r, counts.get(r, 10), describe(x)) for r, x in positions.items()}
 
 
 def train(robot_id: str, weights: Weights, num_round: int) -> Weights:

@@ -14,7 +14,6 @@ from tests.core.strategies.harness import (
     SIGNATURE,
     Fleet,
     assert_same,
-    descriptor,
     initial,
     robots,
     through_disk,
@@ -29,7 +28,9 @@ OPTIONS: dict[str, list[dict[str, object]]] = {
         {"tau": 9.0},
         {"tau": 9.0, "averaging": "server", "bn": "moments"},
         {"tau": 0.1, "newcomer": "singleton"},
-    ]
+    ],
+    "hard": [{"tau": 9.0}, {"tau": 0.1, "newcomer": "singleton"}],
+    "pacfl": [{"tau": 3.0}, {"tau": 0.1, "newcomer": "singleton"}],
 }
 #: Centralised training refuses more than one robot and has tests of its own.
 NAMES = [name for name in strategies.names() if name != "centralised"]
@@ -42,7 +43,8 @@ def make(name: str, options: dict[str, object]) -> Strategy:
 
 
 def fleet(name: str, options: dict[str, object], **how: bool) -> Fleet:
-    return Fleet(make(name, options), robots(POSITIONS, SAMPLES), **how).begin()
+    strategy = make(name, options)
+    return Fleet(strategy, robots(POSITIONS, SAMPLES, strategy.descriptor), **how).begin()
 
 
 def assert_equal_fleets(left: Fleet, right: Fleet) -> None:
@@ -123,7 +125,8 @@ def test_clusters_are_indices_into_the_models(name: str, options: dict[str, obje
 
 @every_strategy
 def test_one_robot_is_enough(name: str, options: dict[str, object]) -> None:
-    run = Fleet(make(name, options), robots({"ana": 0.0})).begin()
+    strategy = make(name, options)
+    run = Fleet(strategy, robots({"ana": 0.0}, kind=strategy.descriptor)).begin()
     alone = run.start_of("ana")
     for number in (1, 2):
         alone = train("ana", alone, number)
@@ -144,7 +147,7 @@ def test_works_with_partial_participation(name: str, options: dict[str, object])
 @pytest.mark.parametrize("position", [1.5, 40.0])
 def test_a_newcomer_starts_and_takes_part(name: str, options: dict[str, object], position: float) -> None:
     run = fleet(name, options).run(1)
-    newcomer = robots({"fay": position})["fay"]
+    newcomer = robots({"fay": position}, kind=run.strategy.descriptor)["fay"]
 
     plan = run.join(newcomer)
     assert plan.load and set(plan.load) <= set(run.blobs)
@@ -169,7 +172,8 @@ def test_choice_names_models(name: str, options: dict[str, object]) -> None:
     run = fleet(name, options)
     for _ in range(2):
         for position in (0.1, 5.5, 100.0):
-            like = descriptor(position) if run.strategy.descriptor else None
+            like = robots({"": position}, kind=run.strategy.descriptor)[""].descriptor
+            like = like if run.strategy.descriptor else None
             choice = run.strategy.choose(like, run.last.models, through_disk(run.last.serving), "bob")
             assert choice.keys and set(choice.keys) <= set(run.last.models)
             assert len(set(choice.keys)) == len(choice.keys)
@@ -189,7 +193,7 @@ def test_robots_that_differ_in_a_constant_are_named(name: str, options: dict[str
     updates = [run.update(r) for r in ("ana", "bob")]
     broken = {**updates[1].weights, "attention.index": np.arange(4)[::-1].copy()}
     updates[1] = Update("bob", 5, broken)
-    if name == "local" or options.get("tau") == 0.1:
+    if name == "local" or "tau" in options and len(run.last.models) == len(run.robots):
         return  # nothing is averaged
     with pytest.raises(StrategyError, match=r"'attention.index' is a constant .*'ana' and 'bob'"):
         list(run.strategy.aggregate(updates, run.state()).rows)
