@@ -19,11 +19,14 @@ from fed_core.data.units import DepthCoding
 from fed_core.errors import DataError
 
 INDOOR, OUTDOOR = "indoor", "outdoor"
+CLIENT, TEST = "client", "test"
 #: Robots of each group, and most frames of one robot (fedepth spec 11).
 CLIENTS_PER_GROUP = 10
 MAX_FRAMES = 1000
 #: Largest depth that is scored, in metres (fedepth spec 8).
 INDOOR_CAP_M, OUTDOOR_CAP_M = 10.0, 80.0
+#: Smallest depth that is scored and that networks know, in metres.
+D_MIN_M = 1e-3
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,7 @@ class BmrSequence:
 
     Attributes:
         name: valid as a robot's name ("nyu_living_room", "kitti_2011_09_30_drive_0028").
+        role: "client" trains, "test" is never trained on.
         group: "indoor" or "outdoor".
         source: folder of the data set.
         frames: files in time order.
@@ -43,6 +47,7 @@ class BmrSequence:
     """
 
     name: str
+    role: str
     group: str
     source: str
     frames: tuple[FramePair, ...]
@@ -62,11 +67,13 @@ class BmrSequence:
         """What belongs to the recording, for :func:`fed_core.data.store.write_store`."""
         indoor = self.group == INDOOR
         return {
+            "role": self.role,
             "platform": "handheld" if indoor else "car",
             "environment": self.group,
             "site": self.name.partition("_")[2].removesuffix("_test"),
             "data_set": NYU if indoor else KITTI,
             "cap_m": f"{self.cap_m:g}",
+            "d_min_m": f"{D_MIN_M:g}",
             "crop": self.crop,
         }
 
@@ -89,8 +96,8 @@ def bmr_clients(
         raise DataError(f"max_frames is {max_frames}; it must be at least 1")
     types = _largest(nyu_frames(nyu_root, "train", splits), f"scene types of {NYU}", nyu_root)
     drives = _largest(kitti_frames(kitti_root, "train", splits), f"drives of {KITTI}", kitti_root)
-    indoor = [_indoor(f"nyu_{name}", nyu_root, _spread(frames, max_frames)) for name, frames in types]
-    outdoor = [_outdoor(f"kitti_{name}", kitti_root, _spread(frames, max_frames)) for name, frames in drives]
+    indoor = [_indoor(f"nyu_{name}", CLIENT, nyu_root, _spread(frames, max_frames)) for name, frames in types]
+    outdoor = [_outdoor(f"kitti_{name}", CLIENT, kitti_root, _spread(frames, max_frames)) for name, frames in drives]
     return (*indoor, *outdoor)
 
 
@@ -100,8 +107,8 @@ def bmr_tests(nyu_root: Path, kitti_root: Path, splits: Path | None = None) -> t
     NYU's are single images, not videos. Arguments and errors as in :func:`bmr_clients`.
     """
     types, drives = nyu_frames(nyu_root, "test", splits), kitti_frames(kitti_root, "test", splits)
-    indoor = [_indoor(f"nyu_{name}_test", nyu_root, types[name]) for name in sorted(types)]
-    outdoor = [_outdoor(f"kitti_{name}_test", kitti_root, drives[name]) for name in sorted(drives)]
+    indoor = [_indoor(f"nyu_{name}_test", TEST, nyu_root, types[name]) for name in sorted(types)]
+    outdoor = [_outdoor(f"kitti_{name}_test", TEST, kitti_root, drives[name]) for name in sorted(drives)]
     return (*indoor, *outdoor)
 
 
@@ -120,13 +127,13 @@ def _spread(frames: tuple[FramePair, ...], most: int) -> tuple[FramePair, ...]:
     return tuple(frames[index] for index in np.linspace(0, len(frames) - 1, most).round().astype(int))
 
 
-def _indoor(name: str, root: Path, frames: tuple[FramePair, ...]) -> BmrSequence:
+def _indoor(name: str, role: str, root: Path, frames: tuple[FramePair, ...]) -> BmrSequence:
     coding = DepthCoding("mm")
-    return BmrSequence(name, INDOOR, str(root), frames, coding, NYU_INTRINSICS, INDOOR_CAP_M, "nyu")
+    return BmrSequence(name, role, INDOOR, str(root), frames, coding, NYU_INTRINSICS, INDOOR_CAP_M, "nyu")
 
 
-def _outdoor(name: str, root: Path, frames: tuple[FramePair, ...]) -> BmrSequence:
+def _outdoor(name: str, role: str, root: Path, frames: tuple[FramePair, ...]) -> BmrSequence:
     matrix = kitti_camera(frames[0].rgb)
     camera = (float(matrix[0, 0]), float(matrix[1, 1]), float(matrix[0, 2]), float(matrix[1, 2]))
     coding = DepthCoding("1/256 m")
-    return BmrSequence(name, OUTDOOR, str(root), frames, coding, camera, OUTDOOR_CAP_M, "garg", KITTI_SIZE)
+    return BmrSequence(name, role, OUTDOOR, str(root), frames, coding, camera, OUTDOOR_CAP_M, "garg", KITTI_SIZE)

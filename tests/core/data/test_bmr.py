@@ -99,11 +99,13 @@ def test_unseen_sequences_are_the_test_trees_by_type_and_drive(roots: tuple[Path
     ]
     assert [len(test.frames) for test in tests] == [2, 2, 2, 3, 3]
     assert tests[0].info == {
+        "role": "test",
         "platform": "handheld",
         "environment": "indoor",
         "site": "foyer",
         "data_set": "NYU Depth v2",
         "cap_m": "10",
+        "d_min_m": "0.001",
         "crop": "nyu",
     }
 
