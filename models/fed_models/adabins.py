@@ -5,22 +5,22 @@ and ``adabins_lite0`` on a pretrained EfficientNet-Lite0.
 """
 
 from abc import abstractmethod
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from fed_core.config import check, option
+from fed_core.config import option
 from fed_core.errors import ConfigError, DataError, FedError
 from fed_core.training.losses import chamfer_1d, silog
-from fed_models.base import NetworkConfig, networks
+from fed_models.base import networks
 from fed_models.blocks.bins import bin_centres, bin_edges
 from fed_models.blocks.decoder import Decoder
 from fed_models.blocks.efficientnet_lite import EfficientNetLite0
 from fed_models.blocks.encoders import STRIDE, Encoder, SmallEncoder
 from fed_models.blocks.mini_vit import MiniVit, VitWidths
-from fed_models.depth import DepthNetwork, DepthOutput
+from fed_models.depth import DepthNetwork, DepthOptions, DepthOutput, check_multiple, check_range
 
 #: The paper's weight of the Chamfer term in the loss.
 CHAMFER_WEIGHT = 0.1
@@ -91,7 +91,7 @@ class AdaBins(DepthNetwork):
         self._num_positions = widths.num_positions or num_patches
         self._check_size(input_size, ConfigError)
         self.input_size = input_size
-        self.d_min, self.d_max = _checked_range(d_range_m)
+        self.d_min, self.d_max = check_range("AdaBins", d_range_m)
         self.encoder = encoder
         self.decoder = Decoder(encoder.channels, widths.decoder, widths.channels, border=widths.border)
         self.vit = MiniVit(widths.channels, self._num_positions, widths.vit)
@@ -139,8 +139,7 @@ class AdaBins(DepthNetwork):
 
     def _check_size(self, size: tuple[int, int], error: type[FedError]) -> None:
         height, width = size
-        if height < STRIDE or width < STRIDE or height % STRIDE or width % STRIDE:
-            raise error(f"AdaBins got images of {height}x{width}; height and width must be multiples of {STRIDE}")
+        check_multiple("AdaBins", size, STRIDE, error)
         patches, needed = _num_patches(size, self._widths.vit.patch), self._widths.num_queries + 1
         if patches < needed:
             text = f"images of {height}x{width} give AdaBins {patches} patches, it needs at least {needed}"
@@ -154,30 +153,19 @@ def _num_patches(size: tuple[int, int], patch: int) -> int:
     return (size[0] // 2 // patch) * (size[1] // 2 // patch)
 
 
-def _checked_range(d_range_m: tuple[float, float]) -> tuple[float, float]:
-    low, high = d_range_m
-    if not 0.0 < low < high < float("inf"):
-        raise ConfigError(f"AdaBins needs 0 < d_min < d_max, got d_min = {low} m and d_max = {high} m")
-    return low, high
-
-
 @dataclass(frozen=True)
-class _AdaBinsOptions(NetworkConfig):
-    height: int = option(96, help="height of the input", unit="px", low=STRIDE)
-    width: int = option(160, help="width of the input", unit="px", low=STRIDE)
-    d_min: float = option(0.1, help="smallest depth", unit="m")
-    d_max: float = option(80.0, help="largest depth", unit="m")
+class _AdaBinsOptions(DepthOptions):
     # Bins start spread over d_min..d_max, and this term is in square metres: where a robot sees a few metres of 80 it
     # outweighs the depth error at first.
     chamfer_weight: float = option(CHAMFER_WEIGHT, help="weight of the bins' Chamfer term", unit="1/m2", low=0.0)
-
-    def __post_init__(self) -> None:
-        check(self)
+    # On small images the 32 queries need smaller patches: 64x96 has 24 patches of 8, 96 of 4.
+    patch: int = option(SMALL.vit.patch, help="side of a patch on the half-resolution map", unit="px", low=1)
 
     def build(self) -> AdaBins:
         """Return the network."""
+        widths = replace(SMALL, vit=replace(SMALL.vit, patch=self.patch))
         size, d_range_m = (self.height, self.width), (self.d_min, self.d_max)
-        return AdaBins(self._encoder(), SMALL, size, d_range_m, chamfer_weight=self.chamfer_weight)
+        return AdaBins(self._encoder(), widths, size, d_range_m, chamfer_weight=self.chamfer_weight)
 
     @abstractmethod
     def _encoder(self) -> Encoder:

@@ -1,9 +1,28 @@
 """What a depth network offers to training, scoring and inference."""
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from torch import Tensor, nn
+
+from fed_core.config import check, option
+from fed_core.errors import ConfigError, FedError
+from fed_models.base import NetworkConfig
+
+
+class StepOutputs(NamedTuple):
+    """What a network that refines its depth step by step needs for its loss, first step first.
+
+    Attributes:
+        log_depths: (B, 1, H, W) float32 each, natural logarithm of metres.
+        coefficients: (B, F, h, w) float32 each, frequency coefficients of the cells.
+        edges: how much the image changes to the right (B, 1, H, W - 1) and down (B, 1, H - 1, W), float32.
+    """
+
+    log_depths: tuple[Tensor, ...]
+    coefficients: tuple[Tensor, ...]
+    edges: tuple[Tensor, Tensor]
 
 
 class DepthOutput(NamedTuple):
@@ -12,10 +31,12 @@ class DepthOutput(NamedTuple):
     Attributes:
         depth: (B, 1, H, W) float32 metres.
         centres: (B, N) float32 metres, bin centres in rising order; None where the network has no bins.
+        steps: what came before; None where the network has no steps.
     """
 
     depth: Tensor
     centres: Tensor | None = None
+    steps: StepOutputs | None = None
 
 
 class DepthNetwork(nn.Module, ABC):
@@ -52,3 +73,38 @@ class DepthNetwork(nn.Module, ABC):
     @abstractmethod
     def final_layer(self) -> tuple[str, ...]:
         """Return the state-dict names of the last layer (methods such as FedClust compare these weights)."""
+
+
+@dataclass(frozen=True)
+class DepthOptions(NetworkConfig):
+    """Options of every depth network."""
+
+    height: int = option(96, help="height of the input", unit="px", low=32)
+    width: int = option(160, help="width of the input", unit="px", low=32)
+    d_min: float = option(0.1, help="smallest depth", unit="m")
+    d_max: float = option(80.0, help="largest depth", unit="m")
+
+    def __post_init__(self) -> None:
+        check(self)
+
+
+def check_multiple(name: str, size: tuple[int, int], stride: int, error: type[FedError]) -> None:
+    """Raise ``error`` where height or width of an image is no multiple of the network's stride.
+
+    Args:
+        name: the network, for the message.
+        size: (H, W) in pixels.
+        stride: what both must be multiples of.
+        error: class of the error.
+    """
+    height, width = size
+    if height < stride or width < stride or height % stride or width % stride:
+        raise error(f"{name} got images of {height}x{width}; height and width must be multiples of {stride}")
+
+
+def check_range(name: str, d_range_m: tuple[float, float]) -> tuple[float, float]:
+    """Return (d_min, d_max) in metres; a range that is empty or not positive raises ConfigError."""
+    low, high = d_range_m
+    if not 0.0 < low < high < float("inf"):
+        raise ConfigError(f"{name} needs 0 < d_min < d_max, got d_min = {low} m and d_max = {high} m")
+    return low, high

@@ -1,0 +1,228 @@
+"""Depth from frequency coefficients, predicted step by step from coarse to fine (DCDepth, arXiv:2410.14980).
+
+One cell of the hidden state is one 8x8 block of the image (fedepth spec 7.3).
+"""
+
+from collections.abc import Sequence
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from fed_models.blocks.conv_gru import SeparableConvGru
+from fed_models.blocks.dct import block_matrix, diagonals, from_coefficients
+from fed_models.blocks.fusion import ChannelAttention, separable_conv
+from fed_models.blocks.pyramid import SCALES
+
+BLOCK = 8
+#: Coefficients known after each step; the ninth refines all of them.
+COUNTS = (1, 3, 6, 10, 15, 21, 36, 64, 64)
+_HEAD_WIDTH = 16
+#: Largest magnitude of a log depth: far outside of any scene, and its exponential is finite.
+_LARGEST_LOG = 20.0
+
+
+class DepthEncoder(nn.Sequential):
+    """Three convolutions of stride 2 on the log depth (B, 1, 8 h, 8 w), to (B, channels, h, w) float32."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__(
+            _conv(1, channels // 2, 7, stride=2),
+            nn.Hardswish(),
+            _conv(channels // 2, channels, 3, stride=2),
+            nn.Hardswish(),
+            _conv(channels, channels, 3, stride=2),
+        )
+
+
+class CoefficientEncoder(nn.Module):
+    """Each coefficient of a cell is a token; a class token asks all of them.
+
+    Args:
+        channels: width of the tokens, a multiple of 16.
+    """
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self._num_heads = channels // _HEAD_WIDTH
+        self.tokens = nn.Sequential(
+            _conv(1, channels // 2, 7),
+            nn.Hardswish(),
+            _conv(channels // 2, channels, 3),
+            nn.Hardswish(),
+            _conv(channels, channels, 3),
+        )
+        self.class_token = nn.Parameter(torch.empty(1, 1, channels))
+        self.positions = nn.Parameter(torch.empty(1, BLOCK**2, channels))
+        self.norm = nn.LayerNorm(channels)
+        self.q = nn.Linear(channels, channels)
+        self.kv = nn.Linear(channels, 2 * channels)
+        self.proj = nn.Linear(channels, channels)
+        nn.init.normal_(self.class_token, std=1e-4)
+        nn.init.trunc_normal_(self.positions, std=0.02)
+        for layer in (self.q, self.kv, self.proj):
+            nn.init.trunc_normal_(layer.weight, std=0.02)
+            nn.init.zeros_(layer.bias)
+
+    def keys(self, x: Tensor, first: int) -> Tensor:
+        """Return keys and values of new coefficients; those of older ones stay what they were.
+
+        Args:
+            x: (B, L, h, w) float32, coefficients ``first`` to ``first + L`` in the order of prediction.
+            first: how many came before.
+
+        Returns:
+            (B h w, L, 2 C) float32.
+        """
+        batch, count, height, width = x.shape
+        tokens = self.tokens(x.reshape(batch * count, 1, height, width)).view(batch, count, -1, height, width)
+        tokens = tokens.permute(0, 3, 4, 1, 2).reshape(batch * height * width, count, -1)
+        out: Tensor = self.kv(self.norm(tokens + self.positions[:, first : first + count]))
+        return out
+
+    def forward(self, keys: Sequence[Tensor], size: tuple[int, int]) -> Tensor:
+        """Return what the class token learns, (B, C, h, w) float32, from keys of all coefficients so far."""
+        own = self.norm(self.class_token)
+        cells = keys[0].shape[0]
+        both = torch.cat([self.kv(own).expand(cells, 1, -1), *keys], dim=1)
+        k, v = both.view(cells, both.shape[1], 2, self._num_heads, _HEAD_WIDTH).unbind(2)
+        q = self.q(own).view(self._num_heads, _HEAD_WIDTH) * _HEAD_WIDTH**-0.5
+        shares = torch.softmax(torch.einsum("hd,nlhd->nlh", q, k), dim=1)
+        heard = torch.einsum("nlh,nlhd->nhd", shares, v).flatten(1)
+        out: Tensor = self.class_token[0] + self.proj(heard)
+        return out.view(-1, *size, out.shape[-1]).permute(0, 3, 1, 2).contiguous()
+
+
+class StepPooling(nn.Module):
+    """Pyramid pooling that keeps the channels and follows the map's shape: parts are about square.
+
+    Args:
+        channels: channels of the map.
+    """
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.branches = nn.ModuleList(nn.Conv2d(channels, channels, 1) for _ in SCALES)
+        self.join = nn.Sequential(separable_conv(channels * (len(SCALES) + 1), channels, 7), nn.Hardswish())
+        for layer in self.modules():
+            if isinstance(layer, nn.Conv2d):
+                nn.init.trunc_normal_(layer.weight, std=0.02)
+                nn.init.zeros_(_bias(layer))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map (B, C, h, w) to the same shape."""
+        height, width = x.shape[-2:]
+        pooled = []
+        for scale, branch in zip(SCALES, self.branches, strict=True):
+            parts = (
+                (round(height / width * scale), scale) if height >= width else (scale, round(width / height * scale))
+            )
+            small = branch(functional.adaptive_avg_pool2d(x, parts))
+            pooled.append(functional.interpolate(small, size=(height, width), mode="bilinear", align_corners=True))
+        out: Tensor = self.join(torch.cat([x, *pooled], dim=1))
+        return out
+
+
+class StepHeads(nn.Module):
+    """From the hidden state to the increments of a step: an embedding and a convolution per step, shared pooling.
+
+    Args:
+        hidden: channels of the state.
+    """
+
+    def __init__(self, hidden: int) -> None:
+        super().__init__()
+        self.embeddings = nn.ParameterList(torch.empty(1, hidden, 1, 1) for _ in COUNTS)
+        self.pooling = StepPooling(hidden)
+        sizes = [COUNTS[0], *(b - a for a, b in zip(COUNTS[:-2], COUNTS[1:-1], strict=True)), COUNTS[-1]]
+        convs = [_conv(hidden, size, 3) for size in sizes]
+        for embedding in self.embeddings:
+            nn.init.trunc_normal_(embedding, std=1e-4)
+        for i, conv in enumerate(convs[:-1]):
+            nn.init.trunc_normal_(conv.weight, std=0.02 * 0.8**i)
+            nn.init.zeros_(_bias(conv))
+        # The last step starts as no change at all.
+        nn.init.zeros_(convs[-1].weight)
+        nn.init.zeros_(_bias(convs[-1]))
+        self.convs = nn.ModuleList(convs)
+
+    def forward(self, h: Tensor, step: int) -> Tensor:
+        """Map the state (B, hidden, h, w) to the increments (B, L, h, w) of a step, 0..8, float32."""
+        out: Tensor = self.convs[step](self.pooling(h + self.embeddings[step]))
+        return out
+
+
+class ProgressiveDepth(nn.Module):
+    """Nine steps from a hidden state to depth.
+
+    Args:
+        hidden: channels of the state.
+        channels: width of what is fed back, a multiple of 16.
+        log_scale: log depth of a block whose coefficients would make it 1 (spec: 4 ln d_max).
+        keep_state: share of the samples whose state is kept at a step while training.
+    """
+
+    order: Tensor
+    matrix: Tensor
+
+    def __init__(self, hidden: int, channels: int, *, log_scale: float, keep_state: float) -> None:
+        super().__init__()
+        self._log_scale = log_scale
+        self._keep_state = keep_state
+        order = torch.tensor([index for diagonal in diagonals(BLOCK) for index in diagonal])
+        self.register_buffer("order", order, persistent=False)
+        self.register_buffer("matrix", block_matrix(BLOCK), persistent=False)
+        self.depth_encoder = DepthEncoder(channels)
+        self.coefficient_encoder = CoefficientEncoder(channels)
+        self.fuse = nn.Sequential(ChannelAttention(2 * channels, 8), separable_conv(2 * channels, hidden, 7))
+        self.gru = SeparableConvGru(hidden, hidden)
+        self.heads = StepHeads(hidden)
+
+    def forward(self, h: Tensor) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
+        """Return log depths (B, 1, 8 h, 8 w) and coefficients (B, 64, h, w) float32 of the nine steps.
+
+        Args:
+            h: (B, hidden, h, w) float32, first state.
+        """
+        coefficients = h.new_zeros(h.shape[0], BLOCK**2, *h.shape[-2:])
+        logs: list[Tensor] = []
+        found: list[Tensor] = []
+        keys: list[Tensor] = []
+        for step, count in enumerate(COUNTS):
+            known = 0 if step == 0 else COUNTS[step - 1]
+            if step > 0:
+                h = self._next(h, logs[-1].detach(), keys)
+            increments = self.heads(h, step).float()
+            coefficients = self._added(coefficients.detach(), increments, known)
+            log_depth = from_coefficients(coefficients, self.matrix) * self._log_scale
+            logs.append(log_depth.clamp(-_LARGEST_LOG, _LARGEST_LOG))
+            found.append(coefficients)
+            if count > known:
+                fresh = coefficients.detach()[:, self.order[known:count]]
+                keys.append(self.coefficient_encoder.keys(fresh, known))
+        return tuple(logs), tuple(found)
+
+    def _added(self, coefficients: Tensor, increments: Tensor, known: int) -> Tensor:
+        if known == BLOCK**2:
+            return coefficients + increments
+        places = self.order[known : known + increments.shape[1]]
+        return coefficients.index_add(1, places, increments)
+
+    def _next(self, h: Tensor, log_depth: Tensor, keys: Sequence[Tensor]) -> Tensor:
+        size = (int(h.shape[-2]), int(h.shape[-1]))
+        fed = torch.cat([self.depth_encoder(log_depth), self.coefficient_encoder(keys, size)], dim=1)
+        fresh: Tensor = self.gru(h, self.fuse(fed))
+        if not self.training:
+            return fresh
+        kept = torch.rand(h.shape[0], 1, 1, 1, device=h.device) < self._keep_state
+        return torch.where(kept, h, fresh)
+
+
+def _conv(channels_in: int, channels_out: int, kernel: int, *, stride: int = 1) -> nn.Conv2d:
+    return nn.Conv2d(channels_in, channels_out, kernel, stride=stride, padding=kernel // 2, padding_mode="replicate")
+
+
+def _bias(conv: nn.Conv2d) -> Tensor:
+    # PyTorch's types do not tell that it is there unless it was asked away.
+    return cast(Tensor, conv.bias)

@@ -1,0 +1,80 @@
+"""Swin Transformer (arXiv:2103.14030) of the package ``transformers``, as an encoder of four maps.
+
+The package is imported when a network is built, not before: it takes seconds.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from torch import Tensor, nn
+
+from fed_core.errors import ConfigError
+
+#: What to install for the encoder.
+REQUIREMENT = "transformers==5.24.0"
+_OUTPUTS = ["stage1", "stage2", "stage3", "stage4"]
+
+
+@dataclass(frozen=True)
+class SwinWidths:
+    """Sizes of a Swin Transformer.
+
+    Attributes:
+        dim: channels of the finest map; they double from map to map.
+        depths: blocks of the four stages.
+        num_heads: attention heads of the four stages.
+        window: side of a window in cells.
+        drop_path: share of skipped blocks at the last one while training, rising from 0 at the first.
+    """
+
+    dim: int
+    depths: tuple[int, int, int, int]
+    num_heads: tuple[int, int, int, int]
+    window: int = 7
+    drop_path: float = 0.3
+
+
+#: No skipped blocks: rounds are short, and eight blocks are few.
+SMALL = SwinWidths(32, (2, 2, 2, 2), (1, 2, 4, 8), window=4, drop_path=0.0)
+TINY = SwinWidths(96, (2, 2, 6, 2), (3, 6, 12, 24))
+BASE = SwinWidths(128, (2, 2, 18, 2), (4, 8, 16, 32))
+LARGE = SwinWidths(192, (2, 2, 18, 2), (6, 12, 24, 48))
+
+
+class SwinEncoder(nn.Module):
+    """Four normalised maps at strides 4, 8, 16 and 32.
+
+    Args:
+        widths: sizes.
+
+    Attributes:
+        channels: channels of the four maps, finest first.
+    """
+
+    def __init__(self, widths: SwinWidths) -> None:
+        super().__init__()
+        library = _library()
+        config = library.SwinConfig(
+            embed_dim=widths.dim,
+            depths=list(widths.depths),
+            num_heads=list(widths.num_heads),
+            window_size=widths.window,
+            drop_path_rate=widths.drop_path,
+            out_features=_OUTPUTS,
+        )
+        self.channels = tuple(widths.dim * 2**i for i in range(4))
+        self.backbone = library.SwinBackbone(config)
+        # It would normalise a map that nobody reads, and its weights would travel untrained.
+        self.backbone.swin.layernorm = nn.Identity()
+
+    def forward(self, x: Tensor) -> list[Tensor]:
+        """Map images (B, 3, H, W) float32 to (B, channels[i], H / 2^(i+2), W / 2^(i+2)) float32, i = 0..3."""
+        return list(self.backbone(x).feature_maps)
+
+
+def _library() -> Any:
+    try:
+        import transformers
+    except ImportError as err:
+        raise ConfigError(f"Swin encoders need the package transformers; run: pip install {REQUIREMENT}") from err
+    return transformers
