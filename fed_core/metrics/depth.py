@@ -15,27 +15,38 @@ Mask = npt.NDArray[np.bool_]
 Pixels = npt.NDArray[np.float64]
 
 
-def crop_mask(name: str, height: int, width: int) -> Mask:
-    """Return the (H, W) bool mask of a published evaluation crop: "none", "garg", "eigen" or "nyu".
+#: KITTI's crops: top, bottom, left, right as shares of the image's height and width.
+_CROP_SHARES = {
+    "garg": (0.40810811, 0.99189189, 0.03594771, 0.96405229),
+    "eigen": (0.3324324, 0.91351351, 0.0359477, 0.96405229),
+}
+#: NYU's crop: rows 45 to 470 and columns 41 to 600, of images of this size only.
+_NYU_SIZE, _NYU_ROWS, _NYU_COLUMNS = (480, 640), slice(45, 471), slice(41, 601)
+CROPS = ("none", *_CROP_SHARES, "nyu")
 
-    "garg" and "eigen" are the KITTI crops, given as shares of the size; "nyu" is for 480x640.
+
+def crop_window(name: str, height: int, width: int) -> tuple[slice, slice]:
+    """Return rows and columns of a published evaluation crop: "none", "garg", "eigen" or "nyu".
+
+    "garg" and "eigen" are the KITTI crops, given as shares of the size (cut down to whole pixels); "nyu" is for
+    480x640.
     """
-    shares = {
-        "garg": (0.40810811, 0.99189189, 0.03594771, 0.96405229),
-        "eigen": (0.3324324, 0.91351351, 0.0359477, 0.96405229),
-    }
-    mask = np.zeros((height, width), bool)
     if name == "none":
-        mask[:] = True
-    elif name in shares:
-        top, bottom, left, right = shares[name]
-        mask[int(top * height) : int(bottom * height), int(left * width) : int(right * width)] = True
-    elif name == "nyu":
-        if (height, width) != (480, 640):
+        return slice(0, height), slice(0, width)
+    if name in _CROP_SHARES:
+        top, bottom, left, right = _CROP_SHARES[name]
+        return slice(int(top * height), int(bottom * height)), slice(int(left * width), int(right * width))
+    if name == "nyu":
+        if (height, width) != _NYU_SIZE:
             raise DataError(f"the nyu crop is for 480x640 images, this one is {height}x{width}")
-        mask[45:471, 41:601] = True
-    else:
-        raise DataError(f"no crop is called {name!r}; known: none, garg, eigen, nyu")
+        return _NYU_ROWS, _NYU_COLUMNS
+    raise DataError(f"no crop is called {name!r}; known: {', '.join(CROPS)}")
+
+
+def crop_mask(name: str, height: int, width: int) -> Mask:
+    """Return the (H, W) bool mask of :func:`crop_window`."""
+    mask = np.zeros((height, width), bool)
+    mask[crop_window(name, height, width)] = True
     return mask
 
 

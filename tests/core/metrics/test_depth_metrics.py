@@ -89,6 +89,26 @@ def test_crops_by_index(name: str, size: tuple[int, int], rows: tuple[int, int],
     assert mask.sum() == (rows[1] - rows[0]) * (columns[1] - columns[0])
 
 
+def test_crops_by_pixel_count() -> None:
+    counts = {name: int(crop_mask(name, 352, 1216).sum()) for name in ("none", "garg", "eigen")}
+
+    # garg: rows 143..348, columns 43..1171; eigen: rows 117..320 (0.3324324 x 352 = 117.0), same columns.
+    assert counts == {"none": 352 * 1216, "garg": 206 * 1129, "eigen": 204 * 1129}
+    assert crop_mask("nyu", 480, 640).sum() == 426 * 560
+
+
+def test_depth_of_a_room_and_of_a_street_is_capped_at_10_and_80_m() -> None:
+    # Three pixels, all right but for the far one: 40 m counts outdoors only, 90 m never.
+    truth, predicted = row(4.0, 40.0, 90.0), row(4.0, 20.0, 1.0)
+
+    indoors = score_frame(predicted, truth, cap_m=10.0)
+    outdoors = score_frame(predicted, truth, cap_m=80.0)
+
+    assert indoors["abs_rel"] == 0.0
+    assert outdoors["abs_rel"] == pytest.approx((0.0 + 20.0 / 40.0) / 2)
+    assert outdoors["rmse_m"] == pytest.approx(math.sqrt(400.0 / 2))
+
+
 def test_a_crop_leaves_the_border_out() -> None:
     truth = np.full((480, 640), 2.0, np.float32)
     predicted = truth.copy()
