@@ -1,11 +1,11 @@
 """The folder of a demo run: new, resumed, or moved aside."""
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
 from fed_core.errors import ConfigError, StoreError
+from fed_core.shared_files import shared_file as shared_file
 from fed_core.wire.files import write_text
 
 SUMMARY = "summary.json"
@@ -51,18 +51,3 @@ def _move_aside(folder: Path) -> None:
     while (target := folder.with_name(f"{folder.name}.{number}")).exists():
         number += 1
     folder.rename(target)
-
-
-def shared_file(relative: str) -> Path:
-    """Return a file of ``config/``: of the checkout, or of the installed share folder."""
-    import fed_core
-
-    checkout = Path(fed_core.__file__).resolve().parent.parent / relative
-    if checkout.exists():
-        return checkout
-    installed = Path(sys.prefix) / "share" / "fed_perception" / relative
-    if installed.exists():
-        return installed
-    raise ConfigError(
-        f"{relative} is neither in {checkout.parent} nor in {installed.parent}; install the package again"
-    )
