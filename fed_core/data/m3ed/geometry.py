@@ -74,9 +74,11 @@ def splat(points: npt.NDArray[np.float32], camera: CameraCalibration) -> Depth:
 def fill_gaps(depth_m: Depth) -> Depth:
     """Return depth in which an empty pixel takes the nearest depth among its eight neighbours, if they have any."""
     known = np.isfinite(depth_m)
-    nearest = cv2.erode(np.where(known, depth_m, np.float32(np.inf)), np.ones((3, 3), np.uint8))
+    # Not infinity: OpenCV takes the largest number for what lies outside the image.
+    empty = np.finfo(np.float32).max
+    nearest = cv2.erode(np.where(known, depth_m, empty), np.ones((3, 3), np.uint8))
     filled = np.where(known, depth_m, nearest)
-    return np.where(np.isfinite(filled), filled, np.nan).astype(np.float32)
+    return np.where(filled < empty, filled, np.nan).astype(np.float32)
 
 
 def colour_to_event(rgb: npt.NDArray[np.uint8], camera: CameraCalibration, rays: npt.NDArray[np.float32]) -> Any:
