@@ -1,5 +1,6 @@
 """What an inference node does between configure and cleanup: topics, the role, the thread with the networks."""
 
+import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -16,8 +17,10 @@ from fed_core.errors import DataError
 from fed_core.roles import events as ev
 from fed_core.roles.inference import Inference
 from fed_core.roles.messages import FleetPlan
+from fed_core.similarity.group import MIN_FRAMES
 from fed_core.store.blobs import BlobStore
 from fed_core.strategies.base import make_strategy
+from fed_core.types import Descriptor
 from fed_core.wire.codec import load_memory
 from fed_nodes import qos
 from fed_nodes.access import ReadAccess
@@ -36,6 +39,7 @@ class InferenceConfig:
     """How models are chosen and served (``config/inference.yaml``)."""
 
     reader_id: str = option("inference", help="name under which models are read; unique in the fleet")
+    robot_id: str = option("", help="robot that asks, for strategies with a model of each robot; empty = none")
     state_dir: Path = option(Path("inference"), help="folder of downloaded models")
     fleet_ns: str = option("/fleet", help="namespace of the fleet's topics")
     descriptor_frames: int = option(8, help="first frames that choose the models", unit="count", low=2, high=10_000)
@@ -66,6 +70,7 @@ class LiveInference:
         self._info: CameraInfo | None = None
         self._early_plan: FleetPlan | None = None
         self._sequences = SequenceCutter(config.gap_s, config.descriptor_frames)
+        self._last_image_s = float("inf")
         self._opened = ExitStack()
 
     def open(self) -> None:
@@ -76,7 +81,7 @@ class LiveInference:
         opened.callback(self._results.close)
         self._serving = ServingThread(config.threads, self._results.post, self._on_error)
         opened.callback(self._serving.close)
-        self._host = RoleHost(node, Inference(make_strategy), self._carriers())
+        self._host = RoleHost(node, Inference(make_strategy, robot_id=config.robot_id), self._carriers())
         opened.callback(self._host.close)
         self._channel = RosBlobChannel(node, self._store)
         opened.callback(self._channel.close)
@@ -130,7 +135,18 @@ class LiveInference:
 
     def _on_tick(self) -> None:
         self._access.ask()
+        if time.monotonic() - self._last_image_s > self._config.gap_s:
+            self._last_image_s = float("inf")
+            self._on_silence()
         self._host.feed(ev.Tick())
+
+    def _on_silence(self) -> None:
+        """Choose the models of a sequence that ended early by what there is of it."""
+        for event in self._sequences.silent():
+            self._host.feed(event)
+        if len(self._sequences.images) < MIN_FRAMES:
+            name = self._sequences.name
+            self._on_error(f"{name} stopped after 1 image; at least {MIN_FRAMES} are needed to choose its models")
 
     def _on_access(self) -> None:
         if self._early_plan is not None:
@@ -161,13 +177,18 @@ class LiveInference:
         except DataError as err:
             self._on_error(f"dropped an image: {err}")
             return
+        self._last_image_s = time.monotonic()
         for event in self._sequences.add(msg.header, rgb):
             self._host.feed(event)
         self._serving.offer((msg.header, self._info), rgb)
 
     def _describe(self, effect: ev.DescribeSequence) -> None:
         images = list(self._sequences.images)
-        self._serving.describe(images, lambda found: self._host.post(ev.SequenceDescribed(effect.name, found)))
+
+        def described(descriptor: Descriptor) -> None:
+            self._host.post(ev.SequenceDescribed(effect.name, descriptor))
+
+        self._serving.describe(images, effect.kind, described)
 
     def _load(self, effect: ev.LoadModel) -> None:
         plan, keys = effect.plan, effect.choice.keys

@@ -3,6 +3,7 @@
 from std_msgs.msg import Header
 
 from fed_core.roles import events as ev
+from fed_core.similarity.group import MIN_FRAMES
 from fed_core.types import Array
 from fed_nodes.convert.images import stamp_ns
 
@@ -19,6 +20,7 @@ class SequenceCutter:
         self._gap_ns, self._num_frames = round(gap_s * 1e9), num_frames
         self._count, self._last_ns = 0, 0
         self._boundary = True
+        self._announced = False
         self.name = ""
         self.images: list[Array] = []
         #: Header of the running sequence's first image.
@@ -33,13 +35,21 @@ class SequenceCutter:
         now_ns = stamp_ns(header.stamp)
         events: list[ev.Event] = []
         if self._boundary or abs(now_ns - self._last_ns) > self._gap_ns:
-            self._boundary = False
+            self._boundary = self._announced = False
             self._count += 1
             self.name, self.images, self.first = f"sequence_{self._count}", [], header
             events.append(ev.SequenceStarted(self.name))
         self._last_ns = now_ns
-        if len(self.images) < self._num_frames:
+        if not self._announced:
             self.images.append(rgb)
-            if len(self.images) == self._num_frames:
-                events.append(ev.FramesReady(self.name))
+            if len(self.images) >= self._num_frames:
+                events += self._announce()
         return events
+
+    def silent(self) -> list[ev.Event]:
+        """No image came for a while: what there is of the sequence must do, if it can be described at all."""
+        return [] if self._announced or len(self.images) < MIN_FRAMES else self._announce()
+
+    def _announce(self) -> list[ev.Event]:
+        self._announced = True
+        return [ev.FramesReady(self.name)]

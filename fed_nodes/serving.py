@@ -64,9 +64,9 @@ class ServingThread:
             self._frame = (token, rgb)
             self._wake.notify()
 
-    def describe(self, images: Sequence[Array], use: Callable[[Descriptor], None]) -> None:
-        """Describe (H, W, 3) uint8 images; ``use`` is called in this thread."""
-        self._order(lambda: use(self._encoder.describe(images)))
+    def describe(self, images: Sequence[Array], kind: str, use: Callable[[Descriptor], None]) -> None:
+        """Describe (H, W, 3) uint8 images by ``kind``; ``use`` is called in this thread."""
+        self._order(lambda: use(self._encoder.describe(images, kind)))
 
     def load(self, model: LiveModel, use: Callable[[], None]) -> None:
         """Average the files into the network and serve it from the next frame on; then call ``use``."""

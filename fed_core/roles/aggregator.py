@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import Any
 
-from fed_core.errors import Refusal
+from fed_core.errors import Refusal, RefusedError
 from fed_core.roles import events as ev
 from fed_core.roles.membership import AggregatorConfig, Member, Snapshot, judge_registration
 from fed_core.roles.messages import (
@@ -21,6 +21,7 @@ from fed_core.roles.messages import (
     SequenceDescriptor,
     UpdateReport,
 )
+from fed_core.similarity import descriptors
 from fed_core.types import ModelSignature
 
 
@@ -130,13 +131,11 @@ class Aggregator:
             return []  # latched rest of an earlier run
         if member is None or self._kind is None:
             return self._refuse(event.robot_id, Refusal.UNKNOWN_ROBOT, "descriptor of a robot that is not registered")
-        if event.descriptor.kind != self._kind:
-            text = f"descriptor of kind {event.descriptor.kind!r}, this run needs {self._kind!r}"
-            return self._refuse(event.robot_id, Refusal.WRONG_ENCODER, text)
         known = next((m.descriptor for m in self._members.values() if m.descriptor), None)
-        if known and known.encoder != event.descriptor.encoder:
-            text = f"descriptor of encoder {event.descriptor.encoder[:12]}, the fleet uses {known.encoder[:12]}"
-            return self._refuse(event.robot_id, Refusal.WRONG_ENCODER, text)
+        try:
+            descriptors.check_like(event.descriptor, known, kind=self._kind, who=f"robot {event.robot_id!r}")
+        except RefusedError as err:
+            return self._refuse(event.robot_id, err.code, str(err))
         if member.descriptor is not None:
             return []  # latched again
         member.descriptor = event.descriptor
@@ -255,7 +254,9 @@ class Aggregator:
         self._counted, self._pending = {}, {}
         self._round_start_s = now_s
         done = f"run {self._run_id} finished" if event.plan.finished else f"round {event.plan.round} begins"
+        warnings = event.log.get("warnings")
         return [
+            *(ev.Log("warning", str(text)) for text in (warnings if isinstance(warnings, list) else [])),
             ev.CommitRound(event),
             ev.PublishPlan(self._with_deadline(now_s)),
             ev.Log("info", done),

@@ -20,10 +20,11 @@ class Inference:
 
     Args:
         make_strategy: builds a strategy from the name and options of a plan.
+        robot_id: robot that asks, for strategies with a model of each robot; empty = none in particular.
     """
 
-    def __init__(self, make_strategy: Callable[[str, Any], Strategy]) -> None:
-        self._make = make_strategy
+    def __init__(self, make_strategy: Callable[[str, Any], Strategy], robot_id: str = "") -> None:
+        self._make, self._robot_id = make_strategy, robot_id
         self._strategy: Strategy | None = None
         self._plan: FleetPlan | None = None
         self._serving: Memory | None = None
@@ -91,7 +92,7 @@ class Inference:
                 return []
             self._describing = True
             return [ev.DescribeSequence(self._sequence, strategy.descriptor)]
-        self._choice = strategy.choose(self._descriptor, plan.models, self._serving)
+        self._choice = strategy.choose(self._descriptor, plan.models, self._serving, self._robot_id)
         self._missing = {plan.blobs[key].digest: plan.blobs[key] for key in self._choice.keys}
         return [ev.FetchBlob(blob, "") for blob in self._missing.values()]
 

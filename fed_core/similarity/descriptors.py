@@ -42,3 +42,19 @@ def check(descriptor: Descriptor, *, kind: str, encoder: str = "", num_features:
         text = f"descriptor of {who} is of kind {descriptor.kind!r}, this run needs {kind!r}"
         raise RefusedError(text, Refusal.WRONG_ENCODER)
     _CHECK[kind](descriptor, encoder=encoder, num_features=num_features, who=who)
+
+
+def check_like(descriptor: Descriptor, known: Descriptor | None, *, kind: str, who: str) -> None:
+    """Refuse a descriptor that is not of ``kind`` or cannot be compared with ``known``, one that passed before.
+
+    Args:
+        descriptor: what arrived.
+        known: any descriptor of the fleet, None before the first.
+        kind: what the strategy needs.
+        who: sender, for the message.
+    """
+    if known is None:
+        check(descriptor, kind=kind, who=who)
+    else:
+        size = next(iter(known.tensors.values())).size  # all tensors of a descriptor are (D,)
+        check(descriptor, kind=kind, encoder=known.encoder, num_features=size, who=who)

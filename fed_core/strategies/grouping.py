@@ -174,11 +174,9 @@ def described(robots: Mapping[str, RobotInfo], kind: str) -> list[RobotInfo]:
     if not found:
         raise StrategyError(f"none of the {len(robots)} robots sent a descriptor; clusters cannot be made without")
     first = _descriptor(found[0])
-    descriptors.check(first, kind=kind, who=f"robot {found[0].robot_id!r}")
-    size = next(iter(first.tensors.values())).size
     for robot in found:
-        who = f"robot {robot.robot_id!r}"
-        descriptors.check(_descriptor(robot), kind=kind, encoder=first.encoder, num_features=size, who=who)
+        known = None if robot is found[0] else first
+        descriptors.check_like(_descriptor(robot), known, kind=kind, who=f"robot {robot.robot_id!r}")
     return found
 
 

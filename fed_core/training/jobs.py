@@ -42,14 +42,15 @@ class Toolbox:
         signature: signature of a network, by its name.
         state_arrays: its parameters and buffers.
         load_arrays: overwrites them.
-        describe: images (H, W, 3) uint8 to a descriptor, with the fleet's frozen encoder.
+        describe: images (H, W, 3) uint8 and a kind ("gaussian", "subspace") to a descriptor, with the fleet's frozen
+            encoder.
     """
 
     build: Callable[[str, Mapping[str, Any]], nn.Module]
     signature: Callable[[nn.Module, str], ModelSignature]
     state_arrays: Callable[[nn.Module], dict[str, Array]]
     load_arrays: Callable[[nn.Module, Mapping[str, Array]], None]
-    describe: Callable[[Any], Descriptor]
+    describe: Callable[[Any, str], Descriptor]
 
 
 def run_job(kind: str, arguments: Mapping[str, Any], toolbox: Toolbox, on_progress: OnProgress) -> dict[str, Any]:
@@ -85,9 +86,11 @@ def describe_samples(arguments: Mapping[str, Any], toolbox: Toolbox, on_progress
     sequence = open_source(arguments["source"], Path(arguments["base"]))
     rng = np.random.default_rng(_seed("descriptor", arguments["robot_id"]))
     drawn = sorted(rng.permutation(len(sequence))[:DESCRIPTOR_FRAMES].tolist())
-    descriptor = toolbox.describe(frame.rgb for frame in _usable(sequence, drawn))
-    if descriptor.kind != arguments["kind_of"]:
-        raise ConfigError(f"this robot describes by {descriptor.kind!r}, the fleet needs {arguments['kind_of']!r}")
+    try:
+        descriptor = toolbox.describe((frame.rgb for frame in _usable(sequence, drawn)), arguments["kind_of"])
+    except DataError as err:
+        text = f"robot {arguments['robot_id']!r} cannot describe its {len(sequence)} frame(s)"
+        raise DataError(f"{text}: {err}") from err
     tensors = {name: [float(value) for value in array.ravel()] for name, array in descriptor.tensors.items()}
     return {"tensors": tensors, "num_frames": descriptor.num_frames, "encoder": descriptor.encoder}
 

@@ -21,7 +21,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from fed_core.errors import DataError
-from fed_core.similarity.gaussian import describe
+from fed_core.similarity.descriptors import describe
 from fed_core.types import IMAGE_MEAN, IMAGE_STD, Array, Descriptor
 from fed_models.blocks.efficientnet_lite import REQUIREMENT, EfficientNetLite0
 
@@ -92,18 +92,19 @@ class FrozenEncoder:
             raise DataError("no images to describe; the sequence is empty")
         return np.concatenate(rows)
 
-    def describe(self, images: Iterable[Array]) -> Descriptor:
-        """Return mean and variance (n - 1 in the denominator) of the pooled features of at least two images.
+    def describe(self, images: Iterable[Array], kind: str = "gaussian") -> Descriptor:
+        """Return the descriptor of at least two images, made of their pooled features.
 
         Of each image only its pooled row is kept (5 KB).
 
         Args:
             images: (H, W, 3) uint8 RGB each.
+            kind: "gaussian" (mean and variance, n - 1 in the denominator) or "subspace" (leading directions).
         """
         pooled = self.gem(images)
         if len(pooled) < 2:
             raise DataError("a descriptor needs at least 2 images, got 1; one image has no variance")
-        return describe(pooled, self.digest)
+        return describe(kind, pooled, self.digest)
 
     def features(self, images: Iterable[Array]) -> Iterator[Tensor]:
         """Yield the feature map (1280, 4, 5) float32 of each image, (H, W, 3) uint8 RGB."""

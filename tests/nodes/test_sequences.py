@@ -30,6 +30,18 @@ def test_a_jump_of_time_either_way_cuts_and_a_gap_does_not() -> None:
     assert cutter.first.frame_id == f"at_{10 * YEAR_NS}"
 
 
+def test_a_short_sequence_does_with_what_it_has() -> None:
+    cutter = SequenceCutter(gap_s=5.0, num_frames=8)
+    assert cutter.silent() == []
+    add(cutter, 0)
+    assert cutter.silent() == []  # one image cannot be described
+    add(cutter, 1)
+    assert cutter.silent() == [ev.FramesReady("sequence_1")]
+    assert cutter.silent() == [] and add(cutter, 2) == [] and len(cutter.images) == 2  # told once, then left alone
+    cutter.cut()
+    assert add(cutter, 3) == [ev.SequenceStarted("sequence_2")] and len(cutter.images) == 1
+
+
 def test_a_person_cuts() -> None:
     cutter = SequenceCutter(gap_s=5.0, num_frames=1)
     assert add(cutter, 0) == [ev.SequenceStarted("sequence_1"), ev.FramesReady("sequence_1")]

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from fed_core.errors import Refusal
@@ -118,9 +119,7 @@ def test_the_first_round_waits_for_descriptors_of_one_encoder() -> None:
     bench.feed(SequenceDescriptor("ben", "run", described(1.0)))
     assert "StartAggregation" not in bench.kinds()
     bench.feed(SequenceDescriptor("ana", "run", described(1.0, encoder="f" * 64)))
-    bench.assert_refused(
-        Refusal.WRONG_ENCODER, "descriptor of encoder ffffffffffff, the fleet uses enc", robot_id="ana"
-    )
+    bench.assert_refused(Refusal.WRONG_ENCODER, "is of encoder 'ffffffffffff', the fleet uses 'enc", robot_id="ana")
     assert bench.status.waiting_for == "descriptors of ana"
     bench.feed(SequenceDescriptor("ana", "run", described(2.0)))
     asked = bench.one(ev.StartAggregation)
@@ -132,10 +131,23 @@ def test_refuses_descriptors_of_another_kind_and_of_strangers() -> None:
     bench = Bench(kind="gaussian").ready()
     bench.register()
     bench.feed(SequenceDescriptor("ana", "run", replace(described(), kind="pacfl")))
-    bench.assert_refused(Refusal.WRONG_ENCODER, "descriptor of kind 'pacfl', this run needs 'gaussian'")
+    bench.assert_refused(Refusal.WRONG_ENCODER, "is of kind 'pacfl', this run needs 'gaussian'")
     bench.feed(SequenceDescriptor("zoe", "run", described()))
     assert "UNKNOWN_ROBOT" in bench.one(ev.Log).text
     assert bench.feed(SequenceDescriptor("ana", "yesterday", described())) == []  # latched rest of another run
+
+
+def test_refuses_descriptors_that_cannot_be_compared_and_says_whose() -> None:
+    bench = Bench(kind="gaussian").ready()
+    bench.register("ana")
+    bench.register("ben")
+    bench.feed(SequenceDescriptor("ana", "run", replace(described(), num_frames=1)))
+    bench.assert_refused(Refusal.WRONG_TENSORS, "descriptor of robot 'ana' comes from 1 frame")
+    bench.feed(SequenceDescriptor("ana", "run", described()))
+    wider = {"mean": np.zeros(2, np.float32), "variance": np.ones(2, np.float32)}
+    bench.feed(SequenceDescriptor("ben", "run", replace(described(), tensors=wider)))
+    bench.assert_refused(Refusal.WRONG_TENSORS, "descriptor of robot 'ben': mean is float32", robot_id="ben")
+    assert "StartAggregation" not in bench.kinds()
 
 
 def test_a_descriptor_that_comes_again_changes_nothing() -> None:

@@ -115,15 +115,21 @@ def test_a_descriptor_is_drawn_by_robot(samples: dict[str, Any], monkeypatch: py
     assert len({tuple(answer["tensors"]["mean"]) for answer in answers.values()}) > 1
 
 
-def test_a_descriptor_of_another_kind_is_refused(samples: dict[str, Any]) -> None:
-    with pytest.raises(ConfigError, match="this robot describes by 'gaussian', the fleet needs 'subspace'"):
-        work("describe", kind_of="subspace", robot_id="ana", **samples)
+def test_a_descriptor_is_of_the_kind_asked_for(samples: dict[str, Any]) -> None:
+    answer = work("describe", kind_of="subspace", robot_id="ana", **samples)
+
+    assert set(answer["tensors"]) <= {"direction0", "direction1", "direction2"}
+    for row in answer["tensors"].values():
+        assert np.linalg.norm(row) == pytest.approx(1.0)
+    with pytest.raises(ConfigError, match="no descriptor is called 'smell'; known: gaussian, subspace"):
+        work("describe", kind_of="smell", robot_id="ana", **samples)
 
 
 def test_one_frame_makes_no_descriptor(tmp_path: Path) -> None:
     source = write_folder(tmp_path / "short", 1)
 
-    with pytest.raises(DataError, match="a descriptor needs at least 2 frames"):
+    told = r"robot 'ana' cannot describe its 1 frame\(s\): a descriptor needs at least 2 frames"
+    with pytest.raises(DataError, match=told):
         work("describe", kind_of="gaussian", robot_id="ana", source=source, base=str(tmp_path))
 
 

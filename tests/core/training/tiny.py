@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from fed_core.errors import ConfigError
-from fed_core.similarity.gaussian import describe
+from fed_core.similarity.descriptors import describe
 from fed_core.training.jobs import Toolbox
 from fed_core.training.losses import silog
 from fed_core.types import DepthFrame, ModelSignature, TensorSpec
@@ -84,8 +84,8 @@ def build(name: str, options: Mapping[str, Any]) -> TinyDepth:
 
 
 def toolbox() -> Toolbox:
-    def mean_colours(images: Any) -> Any:
-        return describe(np.stack([image.mean(axis=(0, 1)) for image in images]), "mean colour")
+    def mean_colours(images: Any, kind: str) -> Any:
+        return describe(kind, np.stack([image.mean(axis=(0, 1)) for image in images]), "mean colour")
 
     return Toolbox(build, signature, state_arrays, load_arrays, mean_colours)
 
