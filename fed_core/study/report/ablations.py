@@ -35,7 +35,7 @@ def ablations(study: Study, model: str) -> Table | None:
 
 def _row(study: Study, model: str, label: str, base: str) -> tuple[Entry, ...]:
     def text(get: Callable[[Cell], float | None], digits: int) -> Entry:
-        return Entry(spread(list(study.values(model, label, get).values())).text(digits))
+        return Entry(spread(list(study.values(model, label, get).values())).short(digits))
 
     own, other = (study.values(model, name, lambda cell: cell.macro("abs_rel")) for name in (label, base))
     return (
@@ -63,7 +63,7 @@ def _variant_row(study: Study, model: str, label: str, name: str) -> tuple[Entry
         Entry(spread(list(read("delta1").values())).text()),
         Entry("as above"),
         Entry("as above"),
-        Entry(spread(list(fallback.values())).text(2)),
+        Entry(spread(list(fallback.values())).short(2)),
         *_difference(paired(own, base)),
     )
 

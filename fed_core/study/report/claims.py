@@ -21,8 +21,8 @@ REPRODUCED, NOT_REPRODUCED, UNDECIDED, NO_DATA = "reproduced", "not reproduced",
 #: Strategies that train one model for everybody.
 GLOBAL = ("fedavg", "fedprox", "feddyn", "scaffold")
 
-BySeed: TypeAlias = "Mapping[int, float]"
-Reader: TypeAlias = "Callable[[Study, str, str], BySeed]"
+BySeed: TypeAlias = Mapping[int, float]
+Reader: TypeAlias = Callable[[Study, str, str], BySeed]
 
 
 @dataclass(frozen=True)

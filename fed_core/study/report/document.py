@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
+_NUMBER = re.compile(r"–?|as above|[-+]?\d[\d.]*( ± [\d.]+| of \d+)?")
+
 
 class Entry(NamedTuple):
     """One field of a table; ``strong`` marks the best."""
@@ -40,6 +42,12 @@ class Table:
     rows: tuple[tuple[Entry, ...], ...]
     note: str = ""
     folded: bool = False
+
+    @property
+    def numeric(self) -> tuple[bool, ...]:
+        """Whether each column holds figures, which stand under each other at the right."""
+        columns = [[row[i].text for row in self.rows] for i in range(len(self.header))]
+        return (False, *(all(_NUMBER.fullmatch(text) for text in column) for column in columns[1:]))
 
 
 @dataclass(frozen=True)
@@ -129,6 +137,6 @@ def _block_lines(block: Block, images: str) -> Iterator[str]:
 
 
 def _table(table: Table) -> str:
-    ruler = ["---", *("---:" for _ in table.header[1:])]
+    ruler = ["---:" if right else "---" for right in table.numeric]
     rows = [[f"**{escape(e.text)}**" if e.strong else escape(e.text) for e in row] for row in table.rows]
     return "\n".join(f"| {' | '.join(row)} |" for row in [[escape(h) for h in table.header], ruler, *rows])

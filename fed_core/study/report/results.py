@@ -19,8 +19,8 @@ REFERENCES = ("centralised", "local")
 
 _OTHER_NAME = {"rmse": "rmse_m", "rmse_m": "rmse"}
 
-Key: TypeAlias = "tuple[str, str, int]"
-Metrics: TypeAlias = "Mapping[str, Any]"
+Key: TypeAlias = tuple[str, str, int]
+Metrics: TypeAlias = Mapping[str, Any]
 
 
 def strategy_of(label: str) -> str:

@@ -29,6 +29,10 @@ class Spread:
         mean = f"{self.mean:.{digits}f}"
         return mean if self.sd is None else f"{mean} ± {self.sd:.{digits}f}"
 
+    def short(self, digits: int = 3) -> str:
+        """Return the same without a spread that is exactly 0: a count that no seed changes is one figure."""
+        return Spread(self.mean, self.sd or None, self.count).text(digits)
+
 
 def spread(values: Sequence[float]) -> Spread:
     """Return mean, sample standard deviation and count of the values."""

@@ -103,7 +103,7 @@ def costs(study: Study, model: str) -> Table:
     )
     labels = [*federated(study, model), *references(study, model)]
     rows = tuple(
-        (Entry(label), *(Entry(spread(list(study.values(model, label, get).values())).text(d)) for get, d in getters))
+        (Entry(label), *(Entry(spread(list(study.values(model, label, get).values())).short(d)) for get, d in getters))
         for label in labels
     )
     header = ("Strategy", "Clusters K", "Clusters per robot", "Singletons", "τ", "Noise floor", "Fallback rate")
@@ -113,7 +113,8 @@ def costs(study: Study, model: str) -> Table:
         (*header, *traffic),
         rows,
         "Up and down: per robot and round; descriptor: per robot, once. Fallback rate: share of test sequences for "
-        "which no cluster was within τ, so that the nearest one served. Time: whole run on this machine.",
+        "which no cluster was within τ, so that the nearest one served. Time: whole run on this machine. "
+        "No ±: equal for all seeds, or one seed.",
     )
 
 
