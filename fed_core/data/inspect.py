@@ -10,8 +10,10 @@ import numpy as np
 
 from fed_core.data.bag_files import BagFile
 from fed_core.data.bags import BagSequence
+from fed_core.data.m3ed.sequence import M3edSequence
 from fed_core.data.open import BAG, find_reader, open_sequence
 from fed_core.data.readers.base import FolderSequence
+from fed_core.data.readers.stored import StoredSequence
 from fed_core.data.sequence import DepthSequence
 from fed_core.data.units import valid_share
 from fed_core.errors import DataError
@@ -167,6 +169,10 @@ def _stated(sequence: DepthSequence) -> Iterator[tuple[str, str]]:
         yield "depth topic", sequence.topics.depth
         if sequence.topics.info:
             yield "camera topic", sequence.topics.info
+    elif isinstance(sequence, M3edSequence):
+        yield from sequence.facts()
+    elif isinstance(sequence, StoredSequence):
+        yield from sequence.info.items()
 
 
 def _file_kinds(folder: Path) -> Iterator[tuple[str, ...]]:

@@ -115,8 +115,12 @@ class M3edSequence:
             depth_m = np.where(inside, depth_m, np.float32(np.nan))
         depth_m = geometry.halve_depth(depth_m, self._size)
         require_some_depth(depth_m, f"{self._files.depth}, depth map {pair.depth}")
-        stamp_ns = int(self._image_us[pair.image]) * 1000
-        return DepthFrame(geometry.halve_rgb(rgb, self._size), depth_m, stamp_ns, self.camera.matrix, self.frame_id)
+        rgb = geometry.halve_rgb(rgb, self._size)
+        return DepthFrame(rgb, depth_m, self.stamp_ns(index), self.camera.matrix, self.frame_id)
+
+    def stamp_ns(self, index: int) -> int:
+        """Return the time of frame ``index`` without reading it: that of its image, nanoseconds."""
+        return int(self._image_us[self.pairs[index].image]) * 1000
 
     def native(self, index: int) -> NativeDepth:
         """Return the depth map of frame ``index`` as published, at its own time, in the left event camera."""
