@@ -106,9 +106,9 @@ def _rows(
         for update in counting:
             start = starts[state.plans[update.robot_id].load[0]][name]
             total += update.weights[name].astype(np.float64) - start
-        shift = total / len(state.robots)
+        shift = np.asarray(total / len(state.robots))
         square += float(np.vdot(shift, shift))
-        moved = (mean + shift).astype(mean.dtype)
+        moved = np.asarray(mean + shift, mean.dtype)
         yield name, {GLOBAL: mean, START: moved, DRIFT: total.astype(wide(mean.dtype))}
     log["drift_norm"] = square**0.5
 

@@ -94,7 +94,11 @@ def wide(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return np.result_type(dtype, np.float32)
 
 
+def widened(tensor: "Tensor") -> "Tensor":
+    """Return a tensor in float32, or in float64 where it is that."""
+    return tensor if tensor.element_size() == 8 else tensor.float()
+
+
 def to_array(tensor: "Tensor") -> Array:
-    """Return a copy of a tensor in float32, or in float64 where it is that."""
-    kept = tensor.detach().cpu()
-    return (kept if kept.element_size() == 8 else kept.float()).numpy().copy()
+    """Return a copy of a tensor as :func:`widened`, on the CPU."""
+    return np.array(widened(tensor.detach()).cpu().numpy())

@@ -3,9 +3,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fed_core.strategies.base import LocalState, RobotInfo, RobotPlan, ServerState
+from fed_core.strategies.base import GLOBAL, LocalState, RobotInfo, RobotPlan, ServerState, Strategy, Update
+from fed_core.strategies.feddyn import FedDyn
 from fed_core.strategies.ledger import Ledger, learned, recall, remember, wide
-from fed_core.types import Json, Memory
+from fed_core.strategies.scaffold import Scaffold
+from fed_core.types import Json, Memory, ModelSignature, TensorSpec
 from fed_core.wire.codec import load_memory, save_memory
 from tests.core.strategies.harness import SIGNATURE, through_disk
 
@@ -67,3 +69,19 @@ def test_only_floating_parameters_are_learned() -> None:
         "float32",
         "float64",
     ]
+
+
+@pytest.mark.parametrize("strategy", [FedDyn(), Scaffold(eta_g=0.5)])
+def test_a_parameter_of_one_number_stays_an_array(strategy: Strategy) -> None:
+    signature = ModelSignature("scale", (TensorSpec("scale", (), "float32"),))
+    plans = {"ana": RobotPlan((GLOBAL,), values={"counted": 0})}
+    blobs = {GLOBAL: {"scale": np.array(1, np.float32)}}
+    state = ServerState(1, {"ana": RobotInfo("ana", 10)}, Memory(), blobs, signature, plans)
+    update = Update("ana", 10, {"scale": np.array(3, np.float32)}, {"scale": np.array(4, np.float32)})
+    ((name, row),) = strategy.aggregate([update], state).rows
+    expected = (
+        {"start": 5.0, "drift": 2.0, "global": 3.0} if isinstance(strategy, FedDyn) else {"control": 4.0, "global": 2.0}
+    )
+    assert name == "scale" and {key: (type(a), a.shape, a.dtype.name, float(a)) for key, a in row.items()} == {
+        key: (np.ndarray, (), "float32", value) for key, value in expected.items()
+    }
