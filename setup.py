@@ -29,7 +29,7 @@ setup(
     python_requires=">=3.10,<3.13",
     packages=find_packages(include=["fed_*"]) + find_packages("models"),
     package_dir={"fed_models": "models/fed_models"},
-    package_data={"fed_core": ["py.typed"], "fed_models": ["py.typed", "cards/*"]},
+    package_data={"fed_core": ["py.typed", "study/report/*.jinja"], "fed_models": ["py.typed", "cards/*"]},
     data_files=[
         ("share/ament_index/resource_index/packages", [f"resource/{PACKAGE}"]),
         (f"share/{PACKAGE}", ["package.xml"]),
@@ -50,6 +50,7 @@ setup(
         "matplotlib>=3.5",
         "networkx>=2.4",
         "pillow>=9",
+        "jinja2>=3",
         "embreex>=4.4.0.post1",
         "rosbags>=0.10",
     ],

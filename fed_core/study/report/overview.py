@@ -19,7 +19,7 @@ def overview(study: Study) -> tuple[Block, ...]:
     if settings:
         blocks.append(Table("All settings", ("Setting", "Value"), rows_of(*settings), folded=True))
     blocks.append(_recordings("Robots that train", plan.get("clients") or [], ("frames",)))
-    tested = ("frames", "descriptor_frames", "scored_frames", "cap_m")
+    tested = ("frames", "descriptor_frames", "scored_frames", "cap_m", "near_cap_m", "crop")
     blocks.append(_recordings("Unseen test sequences", plan.get("tests") or [], tested))
     return tuple(block for block in blocks if not isinstance(block, Table) or block.rows)
 
@@ -41,7 +41,7 @@ def _facts(study: Study) -> Table:
         "Study": str(plan.get("study", "–")),
         "Command": str(plan.get("command", "–")),
         "Data": "synthetic" if plan.get("synthetic") else "real",
-        "Models": ", ".join(study.models),
+        "Models": ", ".join(_with_size(study, model) for model in study.models),
         "Rounds": str(study.rounds),
         "Seeds": f"{len(seeds)} ({', '.join(seeds)})",
         "Robots, test sequences": f"{len(plan.get('clients') or [])}, {len(plan.get('tests') or [])}",
@@ -50,6 +50,11 @@ def _facts(study: Study) -> Table:
         "Versions": ", ".join(f"{name} {version}" for name, version in (plan.get("versions") or {}).items()),
     }
     return Table("The run", ("What", "Value"), rows_of(*facts.items()))
+
+
+def _with_size(study: Study, model: str) -> str:
+    sizes = [size for key, cell in study.cells.items() if key[0] == model and (size := cell.figure("parameters"))]
+    return f"{model} ({sizes[0] / 1e6:.1f} M parameters)" if sizes else model
 
 
 def _missing(study: Study) -> Iterator[Table]:
@@ -97,7 +102,7 @@ def _recordings(caption: str, items: list[Mapping[str, Any]], counts: tuple[str,
         "environment",
         *(c for c in counts if any(item.get(c) is not None for item in items)),
     )
-    heading = {"cap_m": "cap [m]"}
+    heading = {"cap_m": "cap [m]", "near_cap_m": "second cap [m]"}
     rows = [tuple(_text(item.get(column, "–")) for column in columns) for item in items]
     header = tuple(heading.get(column, column.replace("_", " ")) for column in columns)
     return Table(f"{caption}: {len(items)}", header, rows_of(*rows), folded=True)

@@ -127,11 +127,10 @@ def summary(folder: Path) -> "RichTable":
     from rich.table import Table as RichTable
 
     study = read_study(folder)
-    table = RichTable(
-        title=escape(_title(study)), caption=escape(_caption(study)), caption_justify="left", box=box.SIMPLE
-    )
+    table = RichTable(title=escape(_title(study)), box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    table.caption, table.caption_justify = escape(_caption(study)), "left"
     short = ("Strategy", "Seeds", "AbsRel ↓", "RMSE [m] ↓", "δ1 ↑")
-    table.add_column("Model")
+    table.add_column("Model", no_wrap=True)
     for heading in short:
         table.add_column(escape(heading), justify="left" if heading == "Strategy" else "right", no_wrap=True)
     for model in study.models:

@@ -63,7 +63,8 @@ def draw_convergence(study: Study, model: str) -> Picture | None:
     _scale(left)
     handles = dict(zip(*reversed(left.get_legend_handles_labels()), strict=True))
     shown = [label for label in labels if label in handles]
-    figure.legend([handles[s] for s in shown], shown, loc="outside right upper", frameon=False, handlelength=2.8)
+    beside: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.02, 1.0), "borderaxespad": 0.0}
+    right.legend([handles[s] for s in shown], shown, frameon=False, handlelength=2.8, **beside)
     figure.suptitle(f"{model}: unseen sequences after every round")
     return Picture(
         f"{folder_name(model)}_convergence",
@@ -74,16 +75,21 @@ def draw_convergence(study: Study, model: str) -> Picture | None:
     )
 
 
-def _draw_curve(axes: "Axes", cells: list[Cell], metric: str, line: Line, label: str) -> None:
+def curve_over_seeds(cells: list[Cell], metric: str) -> tuple[list[int], Floats]:
+    """Return the rounds that most seeds have, and their (rounds, seeds) values; a seed less would make the mean jump."""
     by_round: dict[int, list[float]] = {}
     for cell in cells:
         for turn, value in cell.curve(metric):
             by_round.setdefault(turn, []).append(value)
-    # A round that one seed lacks would make the mean jump.
-    full = [turn for turn in sorted(by_round) if len(by_round[turn]) == max(map(len, by_round.values()))]
+    most = max(map(len, by_round.values()), default=0)
+    full = [turn for turn in sorted(by_round) if len(by_round[turn]) == most]
+    return full, np.array([by_round[turn] for turn in full], np.float64)
+
+
+def _draw_curve(axes: "Axes", cells: list[Cell], metric: str, line: Line, label: str) -> None:
+    full, values = curve_over_seeds(cells, metric)
     if not full:
         return
-    values = np.array([by_round[turn] for turn in full])
     mean, width = values.mean(axis=1), 2.6 if label == "fedepth" else 1.6
     style: dict[str, Any] = {"color": line.colour, "linestyle": line.dashes, "linewidth": width, "label": label}
     axes.plot(full, mean, marker="o" if len(full) == 1 else None, **style)

@@ -26,7 +26,7 @@ class Spread:
         """Return "mean ± sd", the mean alone where there is no sd, or a dash."""
         if not self.count:
             return "–"
-        mean = f"{self.mean:.{digits}f}"
+        mean = f"{round(self.mean, digits) + 0.0:.{digits}f}"  # + 0.0 makes -0 a 0
         return mean if self.sd is None else f"{mean} ± {self.sd:.{digits}f}"
 
     def short(self, digits: int = 3) -> str:

@@ -119,13 +119,13 @@ def costs(study: Study, model: str) -> Table:
 
 
 def by_environment(study: Study, model: str) -> Table:
-    """Return AbsRel for each platform x environment, and for cells that have it also at a cap of 10 m."""
+    """Return AbsRel for each platform x environment, and where there is a second, nearer cap, for that too."""
     labels = [*federated(study, model), *references(study, model)]
     candidates = len(federated(study, model))
     rows: list[tuple[str, list[Spread]]] = []
-    for read, suffix in ((_by_cell, ""), (_at_10_m, ", cap 10 m")):
+    for read in (_by_cell, _at_near_cap):
         for name in _environments(study, model, labels, read):
-            rows.append((name + suffix, [_in_environment(study.of(model, s), read, name) for s in labels]))
+            rows.append((name, [_in_environment(study.of(model, label), read, name) for label in labels]))
     marked = ((name, _marked(s[:candidates], 3, True), [Entry(x.text()) for x in s[candidates:]]) for name, s in rows)
     return Table(
         f"{model}: AbsRel by platform and environment",
@@ -173,12 +173,16 @@ def _by_cell(cell: Cell) -> Mapping[str, float]:
     return {name: value for name, value in found.items() if value is not None}
 
 
-def _at_10_m(cell: Cell) -> Mapping[str, float]:
+def _at_near_cap(cell: Cell) -> Mapping[str, float]:
+    """Return AbsRel by environment and second cap, such as "ugv/indoor, cap 10 m"."""
     groups: dict[str, list[float]] = {}
     for sequence in cell.sequences:
-        value = read_metric(sequence.get("metrics_10m"), "abs_rel")
+        value = read_metric(sequence.get("metrics_near"), "abs_rel")
         if value is not None:
-            groups.setdefault(f"{sequence.get('platform')}/{sequence.get('environment')}", []).append(value)
+            name = (
+                f"{sequence.get('platform')}/{sequence.get('environment')}, cap {sequence.get('near_cap_m') or 0:g} m"
+            )
+            groups.setdefault(name, []).append(value)
     return {name: sum(values) / len(values) for name, values in groups.items()}
 
 
