@@ -76,6 +76,7 @@ def _results(study: Study, model: str) -> tuple[Block, ...]:
         tables.accuracy(study, model),
         tables.reference_accuracy(study, model),
         tables.costs(study, model),
+        tables.clustering(study, model),
         tables.by_environment(study, model),
         plots.draw_convergence(study, model),
         tables.convergence(study, model),

@@ -76,7 +76,7 @@ def draw_convergence(study: Study, model: str) -> Picture | None:
 
 
 def curve_over_seeds(cells: list[Cell], metric: str) -> tuple[list[int], Floats]:
-    """Return the rounds that most seeds have, and their (rounds, seeds) values; a seed less would make the mean jump."""
+    """Return the rounds that most seeds have, and (rounds, seeds) values; a seed less would make the mean jump."""
     by_round: dict[int, list[float]] = {}
     for cell in cells:
         for turn, value in cell.curve(metric):

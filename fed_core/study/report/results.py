@@ -85,6 +85,11 @@ class Cell:
         pairs = ((int(row.get("round", 0)), read_metric(row.get("macro"), metric)) for row in self.rounds)
         return [(turn, value) for turn, value in pairs if value is not None]
 
+    def logged(self, name: str, *, first: bool = False) -> float | None:
+        """Return a single number of the last (or the first) round that has it."""
+        found = [value for row in self.rounds if (value := number(row.get(name))) is not None]
+        return found[0 if first else -1] if found else None
+
     @property
     def sequences(self) -> Sequence[Mapping[str, Any]]:
         """Results of each test sequence."""

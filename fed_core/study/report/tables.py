@@ -158,6 +158,34 @@ def convergence(study: Study, model: str) -> Table:
     )
 
 
+def clustering(study: Study, model: str) -> Table:
+    """Return what tells whether the clusters are tight and whether their models stay apart (fedepth spec 5.2, 14)."""
+    getters: tuple[tuple[Callable[[Cell], float | None], int], ...] = (
+        (lambda cell: cell.figure("within_cluster_max"), 3),
+        (lambda cell: cell.figure("top_share"), 3),
+        (lambda cell: cell.logged("second_eigenvalue"), 3),
+        (lambda cell: cell.logged("model_distance_mean", first=True), 3),
+        (lambda cell: cell.logged("model_distance_mean"), 3),
+    )
+    rows = []
+    for label in federated(study, model):
+        found = [spread(list(study.values(model, label, get).values())) for get, _ in getters]
+        if any(s.count for s in found):
+            texts = (s.short(digits) for s, (_, digits) in zip(found, getters, strict=True))
+            rows.append((Entry(label), *map(Entry, texts)))
+    return Table(
+        f"{model}: inside the clusters",
+        ("Strategy", "Largest distance inside", "Top 1 % of channels", "Second eigenvalue", *_APART),
+        tuple(rows),
+        "Largest distance inside: of two robots of one cluster; above τ where neighbours chain. Top 1 % of channels: "
+        "their share of the distances. Second eigenvalue of the mixing: near 0 clusters melt into one model quickly, "
+        "at 1 some never meet. Models apart: mean ‖w_k − w_l‖ between cluster models after a round.",
+    )
+
+
+_APART = ("Models apart, first round", "Models apart, last round")
+
+
 def _macro(metric: str) -> Callable[[Cell], float | None]:
     return lambda cell: cell.macro(metric)
 

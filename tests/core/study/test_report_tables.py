@@ -1,3 +1,4 @@
+import json
 from pathlib import Path
 
 from fed_core.study.report import tables
@@ -90,6 +91,24 @@ def test_traffic_is_per_robot_and_round(tmp_path: Path) -> None:
     assert texts(table, "Clusters K") == {"fedepth": "3.0 ± 1.4"}
     assert texts(table, "Fallback rate") == {"fedepth": "0.25"}
     assert texts(table, "Noise floor") == {"fedepth": "–"}
+
+
+def test_inside_of_clusters_is_told_for_strategies_that_log_it(tmp_path: Path) -> None:
+    write_study(tmp_path)
+    write_cell(tmp_path, "fedavg", 0, 0.3)
+    cell = write_cell(tmp_path, "fedepth", 0, 0.3, within_cluster_max=1.5)
+    rows = ((1, 4.0, None), (2, 3.0, 0.5), (3, None, None))
+    lines = (
+        json.dumps({"round": turn, "model_distance_mean": apart, "second_eigenvalue": value})
+        for turn, apart, value in rows
+    )
+    (cell / "rounds.jsonl").write_text("\n".join(lines))
+
+    table = tables.clustering(read_study(tmp_path), MODEL)
+
+    assert [[entry.text for entry in row] for row in table.rows] == [
+        ["fedepth", "1.500", "–", "0.500", "4.000", "3.000"]
+    ]
 
 
 def test_environments_and_the_near_cap(tmp_path: Path) -> None:
