@@ -1,7 +1,10 @@
-"""Publishes a recording as a robot's sensors would: colour, depth, camera, and a ``clock`` of its own."""
+"""Publishes a recording as a robot's sensors would: colour, depth, camera, and a ``clock`` of its own.
+
+An M3ED recording also gives its event cameras, see :mod:`fed_nodes.event_cameras`.
+"""
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,6 +21,7 @@ from fed_core.types import DepthFrame
 from fed_nodes import params, qos, run
 from fed_nodes.convert.images import frame_to_msgs, to_stamp
 from fed_nodes.diagnostics import Diagnostics
+from fed_nodes.event_cameras import EventCameras, event_cameras
 from fed_nodes.frames import COLOUR, DEPTH, INFO
 from fed_nodes.timers import steady_timer
 
@@ -52,9 +56,11 @@ class FramePublisher:
         """Return how many subscribers colour and camera have; depth has none where a network predicts it."""
         return min(publisher.get_subscription_count() for publisher in (self._colour, self._info))
 
-    def publish(self, frame: DepthFrame) -> None:
-        """Publish one frame."""
+    def publish(self, frame: DepthFrame, distortion: Sequence[float] = ()) -> None:
+        """Publish one frame; ``distortion`` (k1, k2, p1, p2, k3) is of its camera, none where it is undistorted."""
         colour, depth, info = frame_to_msgs(frame)
+        if distortion:
+            info.d = list(distortion)
         self._clock.publish(Clock(clock=to_stamp(frame.stamp_ns)))
         self._info.publish(info)
         self._depth.publish(depth)
@@ -71,6 +77,7 @@ class ReplayNode(Node):
         if len(self._sequence) == 0:
             raise DataError(f"{self._sequence.source} holds no frame")
         self._publisher = FramePublisher(self, reliable=self._config.reliable)
+        self._events: EventCameras | None = event_cameras(self, self._sequence, reliable=self._config.reliable)
         self._next, self._skipped = 0, 0
         self._timer = steady_timer(self, 1.0 / self._config.rate_hz, self._step)
         self._diagnostics = Diagnostics(self, self._sequence.name, self._health)
@@ -88,11 +95,19 @@ class ReplayNode(Node):
                 return
             self._next = 0
         try:
-            self._publisher.publish(self._sequence[self._next])
+            self._publish(self._next)
         except DataError as err:
             self._skipped += 1
             self.get_logger().warning(f"skipped frame {self._next}: {err}", throttle_duration_sec=1.0)
         self._next += 1
+
+    def _publish(self, index: int) -> None:
+        frame = self._sequence[index]
+        if self._events is None:
+            self._publisher.publish(frame)
+            return
+        self._publisher.publish(frame, self._events.colour_distortion)
+        self._events.publish(index)
 
     def _health(self) -> tuple[str, str, dict[str, str]]:
         total = len(self._sequence)

@@ -100,6 +100,17 @@ NODES: dict[str, list[Row]] = {
         HEALTH,
     ],
 }
+#: What a node has besides, with some recordings only: when, and what.
+SOMETIMES: dict[str, tuple[str, list[Row]]] = {
+    "replay": (
+        "With an M3ED recording also (and, where `tf2_msgs` is installed, the cameras' static frames on `/tf_static`):",
+        [
+            Row(PUB, "prophesee/left/camera_info", INFO, "SENSORS", "left event camera, frame prophesee_left"),
+            Row(PUB, "prophesee/right/camera_info", INFO, "SENSORS", "right event camera, frame prophesee_right"),
+            Row(PUB, "prophesee/left/depth/image_raw", IMAGE, "SENSORS", "depth as published, left camera, 32FC1 [m]"),
+        ],
+    )
+}
 PARAMETERS: dict[str, tuple[type, ...]] = {
     "aggregator": (RunParameters, AggregatorConfig),
     "robot_client": (RobotConfig, RobotParameters, RecorderConfig),
@@ -162,6 +173,12 @@ def table(head: list[str], rows: list[list[str]]) -> str:
     return "\n".join("| " + " | ".join(cells) + " |" for cells in lines) + "\n"
 
 
+def interfaces(rows: list[Row]) -> str:
+    """Return the table of topics and services."""
+    cells = [[r.way, f"`{r.name}`", f"`{r.type}`", r.qos or "services", r.meaning] for r in rows]
+    return table(["", "name", "type", "QoS", "meaning"], cells)
+
+
 def document() -> str:
     """Return the text of docs/interfaces.md."""
     parts = [HEAD]
@@ -171,8 +188,11 @@ def document() -> str:
     for node, classes in PARAMETERS.items():
         parts.append(f"## {node}\n")
         if node in NODES:
-            cells = [[r.way, f"`{r.name}`", f"`{r.type}`", r.qos or "services", r.meaning] for r in NODES[node]]
-            parts.append(table(["", "name", "type", "QoS", "meaning"], cells))
+            parts.append(interfaces(NODES[node]))
+        if node in SOMETIMES:
+            when, rows_then = SOMETIMES[node]
+            parts.append(f"{when}\n")
+            parts.append(interfaces(rows_then))
         parameters = [row for cls in classes for row in parameter_rows(cls)]
         parts.append(table(["parameter", "default", "bounds", "unit", "meaning"], parameters))
     return "\n".join(parts)

@@ -42,6 +42,15 @@ class Segment:
         """Return frame ``index`` of the segment."""
         return self._sequence[self._indices[index]]
 
+    @property
+    def whole(self) -> DepthSequence:
+        """The sequence that this is a part of."""
+        return self._sequence
+
+    def place(self, index: int) -> int:
+        """Return the index that frame ``index`` has in the whole."""
+        return self._indices[index]
+
 
 @dataclass(frozen=True)
 class Sifted:

@@ -2,7 +2,6 @@
 
 import numpy as np
 import numpy.typing as npt
-from scipy.spatial.transform import Rotation
 
 from fed_core.data.m3ed.files import Micros
 from fed_core.errors import DataError
@@ -42,6 +41,9 @@ class PoseTrack:
         start it also turns with the camera, and a straight line cuts that arc. Shortly before the first and after
         the last pose the motion next to it goes on.
         """
+        # Imported on use: nodes that replay other recordings do not wait for SciPy.
+        from scipy.spatial.transform import Rotation
+
         if len(self._times_us) == 1:
             return np.asarray(self._poses[0], dtype=np.float64)
         after = int(np.clip(np.searchsorted(self._times_us, time_us), 1, len(self._times_us) - 1))

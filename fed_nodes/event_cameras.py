@@ -1,0 +1,104 @@
+"""What an M3ED recording has beside colour and depth: both event cameras, and depth as published, in the left one.
+
+Static frames go to ``/tf_static`` where ``tf2_msgs`` is installed; the wheels that this stack runs on do not have it.
+"""
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+
+import numpy as np
+from geometry_msgs.msg import Quaternion, Transform, TransformStamped, Vector3
+from rclpy.node import Node
+from sensor_msgs.msg import CameraInfo, Image
+from std_msgs.msg import Header
+
+from fed_core.data.m3ed.calibration import EVENT_LEFT, CameraCalibration
+from fed_core.data.m3ed.sequence import M3edSequence
+from fed_core.data.segment import Segment
+from fed_core.data.sequence import DepthSequence
+from fed_nodes import qos
+from fed_nodes.convert.images import depth_to_msg, info_to_msg, to_stamp
+
+#: Topics by frame name; the native depth belongs to the left camera.
+INFOS = {EVENT_LEFT: "prophesee/left/camera_info", "prophesee_right": "prophesee/right/camera_info"}
+NATIVE_DEPTH = "prophesee/left/depth/image_raw"
+STATIC_FRAMES = "/tf_static"
+
+
+def event_cameras(node: Node, sequence: DepthSequence, *, reliable: bool) -> "EventCameras | None":
+    """Return the publisher of the event cameras of an M3ED recording, or of a part of one; None for others."""
+    if isinstance(sequence, Segment) and isinstance(sequence.whole, M3edSequence):
+        return EventCameras(node, sequence.whole, sequence.place, reliable=reliable)
+    if isinstance(sequence, M3edSequence):
+        return EventCameras(node, sequence, lambda index: index, reliable=reliable)
+    return None
+
+
+class EventCameras:
+    """Publishes cameras and native depth of an M3ED recording.
+
+    Args:
+        node: owner of the publishers.
+        recording: the whole recording.
+        place: index of a frame in it.
+        reliable: as the replay's other topics.
+
+    Attributes:
+        colour_distortion: (k1, k2, p1, p2, k3) of the colour frames; M3ED's images are not undistorted.
+    """
+
+    def __init__(self, node: Node, recording: M3edSequence, place: Callable[[int], int], *, reliable: bool) -> None:
+        profile = qos.SENSORS_RELIABLE if reliable else qos.SENSORS
+        self._recording, self._place = recording, place
+        self.colour_distortion = (*recording.camera.distortion, 0.0)
+        known = {name: topic for name, topic in INFOS.items() if name in recording.cameras}
+        self._infos = {name: node.create_publisher(CameraInfo, topic, profile) for name, topic in known.items()}
+        self._depth = node.create_publisher(Image, NATIVE_DEPTH, profile)
+        self._static = _publish_static(node, recording.cameras)
+
+    def publish(self, index: int) -> None:
+        """Publish what belongs to frame ``index`` of the replayed sequence, at the time of the depth map."""
+        native = self._recording.native(self._place(index))
+        stamp = to_stamp(native.stamp_ns)
+        for name, publisher in self._infos.items():
+            publisher.publish(camera_info(self._recording.cameras[name], Header(stamp=stamp, frame_id=name)))
+        self._depth.publish(depth_to_msg(native.depth_m, Header(stamp=stamp, frame_id=native.frame_id)))
+
+
+def camera_info(camera: CameraCalibration, header: Header) -> CameraInfo:
+    """Return the camera of a distorted image at full size; M3ED's radtan is ROS's plumb_bob without k3."""
+    info = info_to_msg(camera.matrix, camera.height, camera.width, header)
+    info.d = [*camera.distortion, 0.0]
+    return info
+
+
+def static_transforms(cameras: Mapping[str, CameraCalibration]) -> list[TransformStamped]:
+    """Return where each camera sits in the frame of the left event camera."""
+    return [
+        TransformStamped(
+            header=Header(frame_id=EVENT_LEFT), child_frame_id=name, transform=_to_transform(camera.to_event_left)
+        )
+        for name, camera in cameras.items()
+        if name != EVENT_LEFT
+    ]
+
+
+def _to_transform(pose: "np.ndarray") -> Transform:
+    # Imported on use: replays of other recordings do not need SciPy.
+    from scipy.spatial.transform import Rotation
+
+    x, y, z, w = (float(value) for value in Rotation.from_matrix(pose[:3, :3]).as_quat())
+    shift_x, shift_y, shift_z = (float(value) for value in pose[:3, 3])
+    return Transform(translation=Vector3(x=shift_x, y=shift_y, z=shift_z), rotation=Quaternion(x=x, y=y, z=z, w=w))
+
+
+def _publish_static(node: Node, cameras: Mapping[str, CameraCalibration]) -> object:
+    """Publish the static frames once, latched; returns the publisher, which must live as long as the node."""
+    try:
+        message = import_module("tf2_msgs.msg").TFMessage
+    except ImportError:
+        node.get_logger().info("tf2_msgs is not installed: no static frames of the event cameras on /tf_static")
+        return None
+    publisher = node.create_publisher(message, STATIC_FRAMES, qos.LATCHED)
+    publisher.publish(message(transforms=static_transforms(cameras)))
+    return publisher
