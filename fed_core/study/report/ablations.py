@@ -72,7 +72,7 @@ def _difference(by_seed: Mapping[int, float]) -> tuple[Entry, Entry]:
     if not by_seed:
         return Entry("–"), Entry("–")
     found = spread(list(by_seed.values()))
-    sign = "+" if round(found.mean, 3) > 0 else ""
+    sign = "+" if found.rounded() > 0 else ""
     better = sum(value < 0 for value in by_seed.values())
     return Entry(sign + found.text()), Entry(f"{better} of {found.count}")
 

@@ -21,6 +21,11 @@ REPRODUCED, NOT_REPRODUCED, UNDECIDED, NO_DATA = "reproduced", "not reproduced",
 #: Strategies that train one model for everybody.
 GLOBAL = ("fedavg", "fedprox", "feddyn", "scaffold")
 
+_STRATEGIES = {
+    "hpe": (*GLOBAL, "pacfl", "fedclust", "hard", "fedepth", "centralised"),
+    "bmr": (*GLOBAL, "pacfl", "centralised"),
+}
+
 BySeed: TypeAlias = Mapping[int, float]
 Reader: TypeAlias = Callable[[Study, str, str], BySeed]
 
@@ -105,12 +110,12 @@ def _hpe(study: Study) -> Iterator[Part]:
     yield Part(1, "FedClust degrades with AdaBins: PACFL and FedAvg are better", _kept(degrades))
     yield Part(1, "FeDepth is the best federated strategy", _all(study, ["fedepth"], others))
     pairs = [(model, other) for model in study.models for other in others]
-    for text, unit, read in (
-        ("FeDepth is faster: fewer rounds to within 5 % of its own best", "rounds to own best", _own_best),
-        ("FeDepth is faster: fewer rounds to FedAvg's last AbsRel", "rounds to FedAvg's last", _fedavg),
-        ("FeDepth is steadier: smaller standard deviation over the last third", "SD of the last third", _late),
+    for text, what, read in (
+        ("FeDepth is faster: fewer rounds to within 5 % of its own best", "fewer rounds to own best", _own_best),
+        ("FeDepth is faster: fewer rounds to FedAvg's last AbsRel", "fewer rounds to FedAvg's last", _fedavg),
+        ("FeDepth is steadier: smaller standard deviation over the last third", "smaller SD of the last third", _late),
     ):
-        found = [_compare(study, m, "fedepth", other, read=read, what=f"fewer {unit}") for m, other in pairs]
+        found = [_compare(study, m, "fedepth", other, read=read, what=what) for m, other in pairs]
         yield Part(1, text, _kept(found))
 
 
@@ -197,8 +202,20 @@ def _is_adabins(model: str) -> bool:
     return model.startswith("adabins")
 
 
-def verdict_table(parts: Sequence[Part]) -> Table:
-    """Return one row per part and model."""
+def not_asked(study: Study) -> str:
+    """Return a sentence on the strategies that the claims speak of and the study does not contain; "" without any."""
+    wanted = {strategy for strategies in _STRATEGIES.values() for strategy in strategies}
+    for name, strategies in _STRATEGIES.items():
+        if name in str(study.plan.get("study", "")):
+            wanted = set(strategies)
+    planned = {key[:2] for key in (*study.cells, *study.missing)}
+    gaps = {model: sorted(s for s in wanted if (model, s) not in planned) for model in study.models}
+    texts = [f"{model}: {', '.join(names)}" for model, names in gaps.items() if names]
+    return f"Not in this study, so nothing is said about them: {'; '.join(texts)}." if texts else ""
+
+
+def verdict_table(parts: Sequence[Part], gaps: str = "") -> Table:
+    """Return one row per part and model; ``gaps`` goes below it."""
     rows = []
     for part in parts:
         for model in part.models:
@@ -213,7 +230,8 @@ def verdict_table(parts: Sequence[Part]) -> Table:
         tuple(rows),
         "Each comparison is paired by seed. Reproduced: every seed agrees and the mean difference exceeds its standard "
         "deviation. Not reproduced: every seed says the opposite. Undecided: the rest, and always with one seed. A "
-        "claim is reproduced for a model only where all its comparisons are, and not reproduced where one is not.",
+        "claim is reproduced for a model only where all its comparisons are, and not reproduced where one is not."
+        + (f" {gaps}" if gaps else ""),
     )
 
 

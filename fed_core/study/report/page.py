@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fed_core.study.report import ablations, panels, plots, tables
-from fed_core.study.report.claims import comparison_table, judge_claims, verdict_table
+from fed_core.study.report.claims import comparison_table, judge_claims, not_asked, verdict_table
 from fed_core.study.report.document import Block, Paragraph, Picture, Report, Section, Table, to_markdown
 from fed_core.study.report.overview import overview, without_folders
 from fed_core.study.report.results import Study, folder_name, read_study
@@ -61,7 +61,9 @@ def build(study: Study) -> Report:
         return Report(_title(study), tuple(sections))
     parts = judge_claims(study)
     if parts:
-        sections.append(Section("Claims of the paper", (verdict_table(parts), comparison_table(parts))))
+        sections.append(
+            Section("Claims of the paper", (verdict_table(parts, not_asked(study)), comparison_table(parts)))
+        )
     for model in study.models:
         if study.finished(model):
             sections.append(Section(f"Results of {model}", _results(study, model)))

@@ -188,18 +188,20 @@ def _draw_choices(model: str, cell: Cell, rows: list[Any]) -> Picture:
     count = ratio.shape[1]
     figure = new_figure(max(6.5, 3.2 + 0.52 * count), 1.6 + 0.3 * len(rows))
     axes = figure.subplots()
-    reach = max(1.0, float(np.abs(logs).max()))
-    mesh = axes.pcolormesh(logs, cmap="PuOr", norm=TwoSlopeNorm(0.0, -min(reach, 4.0), min(reach, 4.0)))
+    reach = min(4.0, max(1.0, float(np.abs(logs).max())))
+    mesh = axes.pcolormesh(logs, cmap="PuOr", norm=TwoSlopeNorm(0.0, -reach, reach))
     axes.invert_yaxis()
     axes.set_xticks(np.arange(count) + 0.5, [str(k) for k in range(count)], fontsize=8)
     axes.set_yticks(np.arange(len(rows)) + 0.5, [str(s["name"]) for s in rows], fontsize=8)
     axes.tick_params(length=0)
-    _mark_choices(axes, ratio, rows)
+    _mark_choices(axes, rows)
+    if count <= _MAX_NUMBERED:
+        _write_ratios(axes, ratio, reach)
     bar = figure.colorbar(mesh, ax=axes, label="distance / τ")
-    ticks = [t for t in (-4, -3, -2, -1, 0, 1, 2, 3, 4) if abs(t) <= min(reach, 4.0)]
+    ticks = [t for t in (-4, -3, -2, -1, 0, 1, 2, 3, 4) if abs(t) <= reach]
     bar.set_ticks(ticks, labels=[f"{2.0**t:.2g}" for t in ticks])
     tau = float(rows[0]["choice"]["threshold"])
-    axes.set(title=f"{model}, {cell.label}: clusters near each unseen sequence (τ = {tau:.3g})", xlabel="cluster")
+    axes.set(title=f"{model}, {cell.label}: clusters near each unseen sequence (τ = {tau:.4g})", xlabel="cluster")
     axes.title.set_fontsize(10)
     return Picture(
         f"{folder_name(model)}_choices",
@@ -210,17 +212,18 @@ def _draw_choices(model: str, cell: Cell, rows: list[Any]) -> Picture:
     )
 
 
-def _mark_choices(axes: "Axes", ratio: Floats, rows: list[Any]) -> None:
+def _mark_choices(axes: "Axes", rows: list[Any]) -> None:
     from matplotlib.patches import Rectangle
 
     for y, sequence in enumerate(rows):
         for x in sequence["choice"].get("clusters") or ():
             style = "--" if sequence["choice"].get("fallback") else "-"
             axes.add_patch(Rectangle((x + 0.06, y + 0.08), 0.88, 0.84, fill=False, lw=1.8, ls=style, ec="black"))
-    if ratio.shape[1] > _MAX_NUMBERED:
-        return
+
+
+def _write_ratios(axes: "Axes", ratio: Floats, reach: float) -> None:
     for (y, x), value in np.ndenumerate(ratio):
-        dark = not 0.18 < float(value) < 5.6
+        dark = abs(np.log2(max(float(value), 1e-3))) > 0.6 * reach
         axes.text(
             x + 0.5, y + 0.5, f"{value:.2g}", ha="center", va="center", fontsize=7, c="white" if dark else "black"
         )

@@ -26,8 +26,18 @@ class Spread:
         """Return "mean ± sd", the mean alone where there is no sd, or a dash."""
         if not self.count:
             return "–"
-        mean = f"{round(self.mean, digits) + 0.0:.{digits}f}"  # + 0.0 makes -0 a 0
-        return mean if self.sd is None else f"{mean} ± {self.sd:.{digits}f}"
+        shown = self._digits(digits)
+        mean = f"{self.rounded(digits):.{shown}f}"
+        return mean if self.sd is None else f"{mean} ± {self.sd:.{shown}f}"
+
+    def rounded(self, digits: int = 3) -> float:
+        """Return the mean as it is printed."""
+        return round(self.mean, self._digits(digits)) + 0.0  # + 0.0 makes -0 a 0
+
+    def _digits(self, most: int) -> int:
+        """Return decimals for five significant figures, but at most ``most``."""
+        before = math.floor(math.log10(abs(self.mean))) if self.mean else 0
+        return min(most, max(0, 4 - before))
 
     def short(self, digits: int = 3) -> str:
         """Return the same without a spread that is exactly 0: a count that no seed changes is one figure."""

@@ -87,7 +87,9 @@ def costs(study: Study, model: str) -> Table:
     robots = max(1, len(study.plan.get("clients") or []))
 
     def megabytes(name: str) -> Callable[[Cell], float | None]:
-        return lambda cell: _scaled(cell.figure(name), 1e6 * robots * max(1, study.rounds))
+        unit = 1e6 * robots * max(1, study.rounds)
+        # What a reference moves inside this machine is no traffic of a federation.
+        return lambda cell: None if cell.label in REFERENCES else _scaled(cell.figure(name), unit)
 
     getters: tuple[tuple[Callable[[Cell], float | None], int], ...] = (
         (lambda cell: cell.figure("num_clusters"), 1),
@@ -227,9 +229,9 @@ def _in_environment(cells: list[Cell], read: Callable[[Cell], Mapping[str, float
 
 def _marked(found: list[Spread], digits: int, less_is_better: bool) -> list[Entry]:
     """Return the texts; the best mean, as it is printed, is strong (all of them where several are equal)."""
-    means = [round(s.mean, digits) for s in found if s.count]
+    means = [s.rounded(digits) for s in found if s.count]
     best = (min(means) if less_is_better else max(means)) if len(means) > 1 else None
-    return [Entry(s.text(digits), bool(s.count) and round(s.mean, digits) == best) for s in found]
+    return [Entry(s.text(digits), bool(s.count) and s.rounded(digits) == best) for s in found]
 
 
 def _mean(values: Iterable[float]) -> float | None:

@@ -14,6 +14,7 @@ from fed_core.study.report.claims import (
     comparison_table,
     judge,
     judge_claims,
+    not_asked,
     verdict_table,
 )
 from fed_core.study.report.results import read_study
@@ -178,3 +179,14 @@ def test_tables_of_the_claims(tmp_path: Path) -> None:
         "0 of 3",
         NOT_REPRODUCED,
     ]
+
+
+def test_strategies_that_the_study_lacks_are_named(tmp_path: Path) -> None:
+    write_study(tmp_path, strategies=HPE, models=["adabins_s"])
+    assert not_asked(read_study(tmp_path)) == ""
+
+    write_study(tmp_path, study="depth-bmr", strategies=["fedavg", "pacfl", "centralised", "feddyn"])
+    expected = "Not in this study, so nothing is said about them: adabins_s: fedprox, scaffold."
+    study = read_study(tmp_path)
+    assert not_asked(study) == expected
+    assert verdict_table(judge_claims(study), expected).note.endswith(expected)

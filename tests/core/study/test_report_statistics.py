@@ -37,6 +37,14 @@ def test_short_text_drops_a_spread_of_zero_only() -> None:
     assert spread([5.0, 7.0]).short(1) == "6.0 ± 1.4"
 
 
+def test_large_figures_keep_five_places_and_zero_has_no_sign() -> None:
+    assert spread([1232.529, 1232.529]).text() == "1232.5 ± 0.0"
+    assert spread([12.3456]).text() == "12.346"
+    assert spread([123456.7]).text() == "123457"
+    assert spread([-0.0001]).text() == "0.000"
+    assert spread([-0.0001]).rounded() == 0.0
+
+
 @given(st.lists(ERRORS, min_size=2, max_size=8))
 def test_spread_agrees_with_the_standard_library(values: list[float]) -> None:
     found = spread(values)

@@ -93,6 +93,13 @@ def test_traffic_is_per_robot_and_round(tmp_path: Path) -> None:
     assert texts(table, "Noise floor") == {"fedepth": "–"}
 
 
+def test_references_have_no_traffic(tmp_path: Path) -> None:
+    write_study(tmp_path)
+    write_cell(tmp_path, "centralised", 0, 0.3, upload_bytes=5e6)
+
+    assert texts(tables.costs(read_study(tmp_path), MODEL), "Up [MB]") == {"centralised": "–"}
+
+
 def test_inside_of_clusters_is_told_for_strategies_that_log_it(tmp_path: Path) -> None:
     write_study(tmp_path)
     write_cell(tmp_path, "fedavg", 0, 0.3)
