@@ -82,7 +82,7 @@ class Clustered(Strategy):
         """Put a newcomer into its cluster or clusters (spec 14.8); known robots stay where they are."""
         grouping = self._joined(Grouping.from_memory(state.memory), robot)
         sources = dict.fromkeys(grouping.sources[k] for k in grouping.clusters_of(robot.robot_id))
-        return RobotPlan(tuple(sources)), grouping.to_memory()
+        return self._plan(robot.robot_id, tuple(sources), grouping), grouping.to_memory()
 
     def choose(
         self, descriptor: Descriptor | None, models: Sequence[str], serving: Memory, robot_id: str = ""
@@ -131,7 +131,7 @@ class Clustered(Strategy):
             encoder=robots[0].descriptor.encoder if robots[0].descriptor else "",
             num_built=len(robots),
         )
-        return grouping, clustering_figures(grouping, affinity, self.measure)
+        return grouping, clustering_figures(grouping, affinity, self.measure.figures(group, floor, tau))
 
     def _threshold(self, affinity: Floats) -> float:
         if self.tau is not None:
@@ -165,7 +165,7 @@ class Clustered(Strategy):
 
     def _begun(self, grouping: Grouping, figures: Mapping[str, Json], state: ServerState) -> Aggregate:
         """Return the outcome of a clustering after which all clusters hold the initial model."""
-        plans = {robot_id: RobotPlan((GLOBAL,)) for robot_id in state.robots}
+        plans = {robot_id: self._plan(robot_id, (GLOBAL,), grouping) for robot_id in state.robots}
         models = (GLOBAL,) * len(grouping.ids)
         log = {**figures, **mixing_figures(grouping, _counts(state))}
         return self._outcome(grouping, plans, (), models, log, kept=(GLOBAL,))
@@ -222,7 +222,12 @@ class Clustered(Strategy):
     def _plans(self, grouping: Grouping, state: ServerState) -> tuple[dict[str, RobotPlan], dict[str, tuple[int, ...]]]:
         """Return the robots' plans, and the clusters behind further keys that the plans name."""
         clusters = {robot_id: grouping.clusters_of(robot_id) for robot_id in sorted(state.robots)}
-        return {r: RobotPlan(tuple(grouping.keys[k] for k in ks)) for r, ks in clusters.items()}, {}
+        keys = {robot_id: tuple(grouping.keys[k] for k in ks) for robot_id, ks in clusters.items()}
+        return {robot_id: self._plan(robot_id, own, grouping) for robot_id, own in keys.items()}, {}
+
+    def _plan(self, robot_id: str, keys: tuple[str, ...], grouping: Grouping) -> RobotPlan:
+        """Return the plan of a robot whose clusters' models are ``keys``."""
+        return RobotPlan(keys)
 
     def _always(self, state: ServerState) -> tuple[str, ...]:
         """Return keys that go on unchanged in every round."""

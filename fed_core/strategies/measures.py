@@ -1,7 +1,6 @@
 """How clustered methods compare descriptors: by Jeffreys divergence or by angles."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -41,8 +40,8 @@ class Measure(ABC):
     def between(self, new: Group, group: Group, floor: Floats) -> Floats:
         """Return the (N, R) distances of new descriptors to a group."""
 
-    def figures(self, group: Group, floor: Floats) -> Mapping[str, Json]:
-        """Return what is worth logging about the distances of a group."""
+    def figures(self, group: Group, floor: Floats, tau: float) -> dict[str, Json]:
+        """Return what is worth logging about the distances of a group; "warnings" are told to people."""
         return {}
 
 
@@ -75,15 +74,17 @@ class Affinity(Measure):
         first, second = _gaussians(new), _gaussians(group)
         return jeffreys.distances(first, second, floor, scale=self.scale, noise_correction=self.noise_correction)
 
-    def figures(self, group: Group, floor: Floats) -> Mapping[str, Json]:
-        """Return the mean sampling noise of the affinity, and the share of the strongest channels."""
+    def figures(self, group: Group, floor: Floats, tau: float) -> dict[str, Json]:
+        """Return the mean sampling noise of the affinity, and the share of the strongest channels (spec 3.3, 14.1)."""
         counts = group.num_frames
         noise = jeffreys.noise_floor(counts, counts)[np.triu_indices(len(counts), 1)]
         unit = len(floor) if self.scale == "sum" else 1
-        return {
-            "noise_floor": float(noise.mean()) * unit if noise.size else 0.0,
-            "top_share": jeffreys.top_share(_gaussians(group), floor),
-        }
+        mean = float(noise.mean()) * unit if noise.size else 0.0
+        figures: dict[str, Json] = {"noise_floor": mean, "top_share": jeffreys.top_share(_gaussians(group), floor)}
+        if tau <= mean and not self.noise_correction:
+            text = f"tau = {tau:.4g} is not above the sampling noise of the affinities ({mean:.4g})"
+            figures["warnings"] = [f"{text}: chance decides the clusters; describe more frames or raise tau"]
+        return figures
 
 
 @dataclass(frozen=True)

@@ -1,25 +1,24 @@
 """Figures that clustered methods log with a round (fedepth spec 3.4, 5.2, 14)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
 
 from fed_core.clustering.mixing import second_eigenvalue, stationary_weights
 from fed_core.strategies.grouping import Grouping
-from fed_core.strategies.measures import Measure
 from fed_core.types import Array, Json
 
 Floats = npt.NDArray[np.float64]
 
 
-def clustering_figures(grouping: Grouping, affinity: Floats, how: Measure) -> dict[str, Json]:
-    """Return what describes the clusters: how many, how tight, and whether tau is above the noise.
+def clustering_figures(grouping: Grouping, affinity: Floats, notes: Mapping[str, Json]) -> dict[str, Json]:
+    """Return what describes the clusters: how many, how tight; "warnings" where a person should know more.
 
     Args:
         grouping: the clusters.
         affinity: (R, R) they were made from.
-        how: what the affinity was made with.
+        notes: further figures, about the affinity.
     """
     members = grouping.members
     within = [float(affinity[np.ix_(row, row)].max()) for row in members]
@@ -29,21 +28,19 @@ def clustering_figures(grouping: Grouping, affinity: Floats, how: Measure) -> di
         "singletons": int((members.sum(axis=1) == 1).sum()),
         "memberships_mean": float(members.sum(axis=0).mean()),
         "within_cluster_max": max(within),
-        **how.figures(grouping.group, grouping.floor),
+        **notes,
     }
-    warnings = _warnings(figures, len(grouping.robots))
-    return {**figures, "warnings": warnings} if warnings else figures
-
-
-def _warnings(figures: Mapping[str, Json], num_robots: int) -> list[Json]:
-    """Return what a person should know before the run goes on; aggregators tell it."""
-    found: list[Json] = []
+    num_robots = len(grouping.robots)
     if num_robots > 1 and figures["singletons"] == num_robots:
-        found.append(
-            f"tau = {figures['tau']:.4g} leaves each of the {num_robots} robots alone in its cluster: nothing is shared"
-            " between them; raise tau or tau_quantile"
-        )
-    return found
+        warn(figures, f"tau = {grouping.tau:.4g} leaves each of the {num_robots} robots alone in its cluster: they "
+             "share nothing; raise tau or tau_quantile")  # fmt: skip
+    return figures
+
+
+def warn(log: MutableMapping[str, Json], text: str) -> None:
+    """Add a line to what the aggregator tells a person after the round."""
+    known = log.get("warnings")
+    log["warnings"] = [*(known if isinstance(known, list) else []), text]
 
 
 def mixing_figures(grouping: Grouping, counts: Mapping[str, int]) -> dict[str, Json]:

@@ -113,7 +113,9 @@ class Fleet:
 
     def update(self, robot_id: str) -> Update:
         weights = self.trainer(robot_id, self.start_of(robot_id), self.round)
-        return Update(robot_id, self.robots[robot_id].num_samples, weights)
+        asked = self.plans[robot_id].values.get("final_layer")
+        extras = {"attention.bias": weights["attention.bias"]} if asked else {}
+        return Update(robot_id, self.robots[robot_id].num_samples, weights, extras)
 
     def start_of(self, robot_id: str) -> Weights:
         models = {key: self.blobs[key] for key in self.plans[robot_id].load}
