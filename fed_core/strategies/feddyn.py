@@ -4,7 +4,8 @@ In the form of accumulated drift (fedepth spec 9): a robot remembers ``d_c``, th
 minimises ``L_c(w) + a_c <w, d_c - w_start> + (a_c / 2) ||w||^2``; afterwards ``d_c <- d_c + (w_c - w_start)``. Robots
 start the next round from ``mean w_c + (1 / C) sum d_c``, the sum over all C robots of the fleet. What is served is the
 plain mean of the robots' models. At rest ``sum d_c = 0`` and ``grad L_c = -a_c d_c``: with ``a_c = a / (C p_c)`` the
-gradients, weighted by the shares p_c of the samples, sum to zero, which is the optimum of FedAvg's objective.
+gradients, weighted by the shares p_c of the samples, sum to zero, which is the optimum of FedAvg's objective. A
+newcomer's drift is zero, a lost update counts nowhere, and all drifts start anew when a robot leaves the fleet.
 """
 
 from collections.abc import Iterator, Sequence

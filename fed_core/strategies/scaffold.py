@@ -1,4 +1,4 @@
-"""SCAFFOLD: control variates against client drift (Karimireddy et al. 2020, arXiv:1910.06378).
+"""SCAFFOLD: control variates against the robots' drift (Karimireddy et al. 2020, arXiv:1910.06378).
 
 A robot's control ``c_i`` estimates its own gradient, the fleet's ``c`` is the mean over all C robots. A robot trains
 with the gradient ``g - c_i + c``, so that it walks as if it saw everybody's data, and then renews its control (fedepth
@@ -12,7 +12,8 @@ spec 9, feddwa spec 2.4 and 2.8):
 
 The aggregator moves ``w <- w + eta_g sum p_i (y_i - w)`` and ``c <- c + (1 / C) sum (c_i' - c_i)``. At rest ``c = 0``:
 the robots' losses count equally, however many samples they have. With ``weights: samples`` c is the mean weighted by
-samples, and the optimum that of FedAvg's objective. Controls belong to parameters; buffers are averaged as ever.
+samples, and the optimum that of FedAvg's objective. Controls belong to parameters; buffers are averaged as ever. A
+newcomer's control is zero, a lost update counts nowhere, and all controls start anew when a robot leaves the fleet.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
