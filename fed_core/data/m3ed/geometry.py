@@ -26,7 +26,7 @@ def usable_depth(depth_m: npt.NDArray[Any], low_m: float, high_m: float) -> Dept
         (H, W) float32 metres.
     """
     with np.errstate(invalid="ignore"):
-        known = (depth_m >= low_m) & (depth_m <= high_m) & (depth_m > 0)
+        known = np.isfinite(depth_m) & (depth_m > 0) & (depth_m >= low_m) & (depth_m <= high_m)
     return np.where(known, depth_m, np.nan).astype(np.float32)
 
 

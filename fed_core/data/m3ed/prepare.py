@@ -13,7 +13,6 @@ from fed_core.data.m3ed.options import M3edOptions
 from fed_core.data.m3ed.sequence import M3edSequence, open_m3ed
 from fed_core.data.m3ed.split import M3edEntry
 from fed_core.data.store import INDEX, read_index, write_store
-from fed_core.data.units import valid_share
 from fed_core.errors import DataError
 
 #: Told while a recording is prepared: what is done, how much of it, of how much.
@@ -80,7 +79,7 @@ def choose_frames(sequence: M3edSequence, options: PrepareOptions, on_step: OnSt
     kept = []
     for index in candidates:
         try:
-            if valid_share(sequence.native(index).depth_m) >= options.m3ed.min_valid:
+            if sequence.native_share(index) >= options.m3ed.min_valid:
                 kept.append(index)
         except DataError:
             pass  # a damaged map; the rest of the recording is of use

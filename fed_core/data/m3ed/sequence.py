@@ -17,7 +17,7 @@ from fed_core.data.m3ed.options import DEPTH_TO_RGB, POSE, M3edOptions
 from fed_core.data.m3ed.pairing import DtHistogram, TimePair, dt_histogram, paired_frames
 from fed_core.data.m3ed.poses import Pose, PoseTrack, inverse
 from fed_core.data.m3ed.video import VideoImages
-from fed_core.data.units import require_some_depth
+from fed_core.data.units import require_some_depth, valid_share
 from fed_core.errors import DataError
 from fed_core.types import Array, DepthFrame
 
@@ -124,8 +124,13 @@ class M3edSequence:
 
     def native(self, index: int) -> NativeDepth:
         """Return the depth map of frame ``index`` as published, at its own time, in the left event camera."""
-        pair = self.pairs[index]
-        return NativeDepth(self._read_depth(pair.depth), int(self._depth_us[pair.depth]) * 1000)
+        depth = self.pairs[index].depth
+        raw = read_image(self._depths, depth, self._files.depth)
+        return NativeDepth(geometry.usable_depth(raw, 0.0, np.inf), int(self._depth_us[depth]) * 1000)
+
+    def native_share(self, index: int) -> float:
+        """Return the share of pixels with a depth between the bounds in the published map of frame ``index``."""
+        return valid_share(self._read_depth(self.pairs[index].depth))
 
     def facts(self) -> Iterator[tuple[str, str]]:
         """Return what people want to know about the recording: (field, value)."""

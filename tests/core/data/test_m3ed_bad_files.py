@@ -1,6 +1,7 @@
 """M3ED files that are missing, broken, or of another recording: one clear line each."""
 
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -171,6 +172,21 @@ def test_video_that_is_none_or_of_another_size(folder: Path) -> None:
     refusal(folder, f"{video.name} cannot be read as a video")
     made.write_video(video, [np.zeros((40, 64, 3), np.uint8)] * 12)
     refusal(folder, f"{video.name} has images of 64x40; the calibration says 128x80")
+
+
+def test_video_that_is_cut_off(folder: Path) -> None:
+    video = folder / f"{NAME}_rgb.avi"
+    made.write_video(video, [made.image(i, 40_000.0 * i) for i in range(12)])
+    video.write_bytes(video.read_bytes()[: video.stat().st_size // 2])
+    with pytest.raises(DataError, match=f"{video.name}( has|: image .* is damaged or cut off)") as caught:
+        sequence = open_m3ed(folder)
+        [sequence[i] for i in range(4)]
+    assert "\n" not in str(caught.value)
+
+
+def test_without_h5py(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "h5py", None)
+    refusal(folder, f"{DATA} is HDF5, which needs h5py; install it with: pip install h5py")
 
 
 def test_frame_without_any_depth_is_refused(folder: Path) -> None:

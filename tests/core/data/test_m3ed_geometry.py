@@ -131,7 +131,7 @@ def test_plane_lands_within_half_a_pixel(depth_us: int, image_us: int) -> None:
 def test_missing_depth_has_many_faces() -> None:
     raw = f32([[np.inf, -np.inf, NAN, 0.0], [0.1, 0.0999, 80.0, 80.1]])
     np.testing.assert_array_equal(geometry.usable_depth(raw, 0.1, 80.0), f32([[NAN] * 4, [0.1, NAN, 80.0, NAN]]))
-    assert np.isnan(geometry.usable_depth(f32([[0.0, -1.0]]), 0.0, 80.0)).all()
+    np.testing.assert_array_equal(geometry.usable_depth(f32([[0.0, -1.0, np.inf, 9]]), 0.0, np.inf), [[NAN] * 3 + [9]])
 
 
 def test_nearest_point_wins_a_pixel() -> None:

@@ -75,6 +75,32 @@ def test_without_moving_the_points_the_far_pairs_do_not_fit(recording: Path) -> 
         assert (abs(errors[0] - errors[1]) > 0.01) == worse
 
 
+def test_depth_outside_the_bounds_is_missing_but_native_depth_is_as_published(recording: Path) -> None:
+    near = open_m3ed(recording, M3edOptions(max_depth_m=8.0))
+    frame, native = near[0], near.native(0)
+    assert np.nanmax(frame.depth_m) <= 8.0 < np.nanmax(native.depth_m)
+    assert near.native_share(0) < np.isfinite(native.depth_m).mean()
+    published = made.depth_map(float(made.DEPTH_US[0]))
+    known = np.isfinite(published) & (published > 0)
+    np.testing.assert_array_equal(np.isfinite(native.depth_m), known)
+    np.testing.assert_array_equal(native.depth_m[known], published[known])
+    assert (native.stamp_ns, native.frame_id) == (81_938_000, "prophesee_left")
+
+
+@pytest.mark.parametrize("pairing", ["strict", "pose"])
+def test_colour_can_be_turned_to_the_event_camera(recording: Path, pairing: str) -> None:
+    sequence = open_m3ed(recording, M3edOptions(frame="rgb_to_event", pairing=pairing))
+    frame = sequence[1]
+    assert frame.frame_id == "prophesee_left" and frame.rgb.shape == (32, 64, 3)
+    fx, fy, cx, cy = made.EVENT_LEFT.intrinsics
+    np.testing.assert_allclose(frame.intrinsics[:2, 2], [(cx + 0.5) / 2 - 0.5, (cy + 0.5) / 2 - 0.5 - 2])
+    # Depth is that of the event camera at the time of the image (pose), or as published (strict).
+    pair = sequence.pairs[1]
+    time_us = made.DEPTH_US[pair.depth] + (pair.dt_us if pairing == "pose" else 0)
+    true = made.plane_depth(made.EVENT_LEFT, time_us)[4:68].reshape(32, 2, 64, 2).min(axis=(1, 3))
+    assert np.nanpercentile(np.abs(frame.depth_m - true), 95) < 0.06
+
+
 def test_options_are_checked(recording: Path) -> None:
     with pytest.raises(ConfigError, match="M3edOptions.pairing is 'loose'; choose one of strict, pose"):
         M3edOptions(pairing="loose")
