@@ -1,7 +1,7 @@
 """AdaBins: depth as a mixture over bins that adapt to each image (arXiv:2011.14141; fedepth spec 7.1 and 7.4).
 
-The paper's structure over any encoder. Two small members are registered here: ``adabins_s``, trained from scratch,
-and ``adabins_lite0`` on a pretrained EfficientNet-Lite0.
+The paper's structure over any encoder. Registered here: ``adabins_s``, trained from scratch, ``adabins_lite0`` on a
+pretrained EfficientNet-Lite0, and ``adabins_b5``, the network of the paper.
 """
 
 from abc import abstractmethod
@@ -17,10 +17,12 @@ from fed_core.training.losses import chamfer_1d, silog
 from fed_models.base import networks
 from fed_models.blocks.bins import bin_centres, bin_edges
 from fed_models.blocks.decoder import Decoder
+from fed_models.blocks.efficientnet_b5 import EfficientNetB5
 from fed_models.blocks.efficientnet_lite import EfficientNetLite0
 from fed_models.blocks.encoders import STRIDE, Encoder, SmallEncoder
 from fed_models.blocks.mini_vit import MiniVit, VitWidths
 from fed_models.depth import DepthNetwork, DepthOptions, DepthOutput, check_multiple, check_range
+from fed_models.weights import PaperOptions, start_from
 
 #: The paper's weight of the Chamfer term in the loss.
 CHAMFER_WEIGHT = 0.1
@@ -190,3 +192,19 @@ class AdaBinsLite0(_AdaBinsOptions):
 
     def _encoder(self) -> Encoder:
         return EfficientNetLite0.pretrained() if self.pretrained else EfficientNetLite0()
+
+
+@networks.register("adabins_b5")
+@dataclass(frozen=True)
+class AdaBinsB5(PaperOptions):
+    """AdaBins on EfficientNet-B5, the network of the paper."""
+
+    height: int = option(384, help="height of the input", unit="px", low=STRIDE)
+    chamfer_weight: float = option(CHAMFER_WEIGHT, help="weight of the bins' Chamfer term", unit="1/m2", low=0.0)
+
+    def build(self) -> AdaBins:
+        """Return the network."""
+        size, d_range_m = (self.height, self.width), (self.d_min, self.d_max)
+        network = AdaBins(EfficientNetB5(), AdaBinsWidths(), size, d_range_m, chamfer_weight=self.chamfer_weight)
+        start_from(network, self.weights)
+        return network

@@ -1,7 +1,7 @@
 """DCDepth: depth from frequency coefficients of blocks, coarse to fine (arXiv:2410.14980; fedepth spec 7.3 and 7.4)."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor, nn
@@ -13,12 +13,13 @@ from fed_core.training.losses import silog
 from fed_core.types import IMAGE_STD
 from fed_models.base import networks
 from fed_models.blocks import swin
-from fed_models.blocks.crf import CrfStage
+from fed_models.blocks.crf import CrfStage, check_widths
 from fed_models.blocks.dct import DctDownsample
 from fed_models.blocks.fusion import PyramidFusion
 from fed_models.blocks.progressive import BLOCK, COUNTS, ProgressiveDepth
 from fed_models.blocks.swin import SwinEncoder, SwinWidths
-from fed_models.depth import DepthNetwork, DepthOptions, DepthOutput, StepOutputs, check_multiple, check_range
+from fed_models.depth import DepthNetwork, DepthOptions, DepthOutput, StepOutputs, check_cells, check_range
+from fed_models.weights import PaperOptions, start_from
 
 STRIDE = 32
 #: The loss of a step weighs this much of the next one's.
@@ -46,6 +47,11 @@ class DcdepthWidths:
     window: int = 7
     feedback: int = 128
     keep_state: float = 0.3
+
+    def __post_init__(self) -> None:
+        check_widths(self.crf, self.num_heads)
+        if self.feedback % 16:
+            raise ConfigError(f"DCDepth feeds back {self.feedback} channels; the width must be a multiple of 16")
 
 
 SMALL = DcdepthWidths(fusion=128, crf=(256, 128, 48), num_heads=(8, 4, 2), window=4, feedback=16)
@@ -88,7 +94,7 @@ class Dcdepth(DepthNetwork):
         weights: LossWeights = LossWeights(),  # noqa: B008 - frozen
     ) -> None:
         super().__init__()
-        check_multiple("DCDepth", input_size, STRIDE, ConfigError)
+        check_cells("DCDepth", input_size, STRIDE, ConfigError)
         self.input_size = input_size
         self.d_min, self.d_max = check_range("DCDepth", d_range_m)
         if self.d_max <= 1.0:
@@ -116,7 +122,7 @@ class Dcdepth(DepthNetwork):
 
     def forward(self, x: Tensor) -> DepthOutput:
         """Predict depth of normalised images (B, 3, H, W) float32; any multiples of 32 fit."""
-        check_multiple("DCDepth", (int(x.shape[-2]), int(x.shape[-1])), STRIDE, DataError)
+        check_cells("DCDepth", (int(x.shape[-2]), int(x.shape[-1])), STRIDE, DataError)
         maps = self.encoder(x)
         v = self.fusion(maps)
         for i, (crf, features) in enumerate(zip(self.crfs, maps[:0:-1], strict=True)):
@@ -169,22 +175,57 @@ def _roughness(log_depth: Tensor, edges: tuple[Tensor, Tensor]) -> Tensor:
     return right.mean() + down.mean()
 
 
-@dataclass(frozen=True)
-class _DcdepthOptions(DepthOptions):
-    frequency_weight: float = option(LossWeights().frequency, help="weight of high frequencies in the loss", low=0.0)
-    smoothness_weight: float = option(LossWeights().smoothness, help="weight of roughness in the loss", low=0.0)
-
-    def _build(self, encoder: SwinWidths, widths: DcdepthWidths) -> Dcdepth:
-        size, d_range_m = (self.height, self.width), (self.d_min, self.d_max)
-        weights = LossWeights(self.frequency_weight, self.smoothness_weight)
-        return Dcdepth(encoder, widths, size, d_range_m, weights=weights)
+_FREQUENCY_HELP = "weight of high frequencies in the loss"
+_SMOOTHNESS_HELP = "weight of roughness in the loss"
 
 
 @networks.register("dcdepth_s")
 @dataclass(frozen=True)
-class DcdepthSmall(_DcdepthOptions):
+class DcdepthSmall(DepthOptions):
     """DCDepth-S: small enough to train on a CPU; no pretrained weights."""
+
+    frequency_weight: float = option(LossWeights().frequency, help=_FREQUENCY_HELP, low=0.0)
+    smoothness_weight: float = option(LossWeights().smoothness, help=_SMOOTHNESS_HELP, low=0.0)
 
     def build(self) -> Dcdepth:
         """Return the network."""
-        return self._build(swin.SMALL, SMALL)
+        size, d_range_m = (self.height, self.width), (self.d_min, self.d_max)
+        weights = LossWeights(self.frequency_weight, self.smoothness_weight)
+        return Dcdepth(swin.SMALL, SMALL, size, d_range_m, weights=weights)
+
+
+@dataclass(frozen=True)
+class _PaperDcdepth(PaperOptions):
+    window: int = option(7, help="side of the encoder's windows", unit="count", low=2)
+    frequency_weight: float = option(LossWeights().frequency, help=_FREQUENCY_HELP, low=0.0)
+    smoothness_weight: float = option(LossWeights().smoothness, help=_SMOOTHNESS_HELP, low=0.0)
+
+    def _build(self, encoder: SwinWidths) -> Dcdepth:
+        widths = replace(encoder, window=self.window)
+        size, d_range_m = (self.height, self.width), (self.d_min, self.d_max)
+        weights = LossWeights(self.frequency_weight, self.smoothness_weight)
+        network = Dcdepth(widths, DcdepthWidths(), size, d_range_m, weights=weights)
+        start_from(network, self.weights)
+        return network
+
+
+@networks.register("dcdepth_tiny")
+@dataclass(frozen=True)
+class DcdepthTiny(_PaperDcdepth):
+    """DCDepth with Swin-T."""
+
+    def build(self) -> Dcdepth:
+        """Return the network."""
+        return self._build(swin.TINY)
+
+
+@networks.register("dcdepth_large")
+@dataclass(frozen=True)
+class DcdepthLarge(_PaperDcdepth):
+    """DCDepth with Swin-L and windows of 12, the network of the paper."""
+
+    window: int = option(12, help="side of the encoder's windows", unit="count", low=2)
+
+    def build(self) -> Dcdepth:
+        """Return the network."""
+        return self._build(swin.LARGE)

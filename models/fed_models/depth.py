@@ -102,6 +102,13 @@ def check_multiple(name: str, size: tuple[int, int], stride: int, error: type[Fe
         raise error(f"{name} got images of {height}x{width}; height and width must be multiples of {stride}")
 
 
+def check_cells(name: str, size: tuple[int, int], stride: int, error: type[FedError]) -> None:
+    """Raise ``error`` where an image is no multiple of the stride, or gives a single cell, too few for a batch norm."""
+    check_multiple(name, size, stride, error)
+    if size[0] * size[1] < 2 * stride**2:
+        raise error(f"images of {size[0]}x{size[1]} give {name} 1 cell at stride {stride}, it needs at least 2")
+
+
 def check_range(name: str, d_range_m: tuple[float, float]) -> tuple[float, float]:
     """Return (d_min, d_max) in metres; a range that is empty or not positive raises ConfigError."""
     low, high = d_range_m

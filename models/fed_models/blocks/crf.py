@@ -1,10 +1,22 @@
 """Conditional random fields inside windows, as attention (NeWCRFs, arXiv:2203.01502, section 3.2; fedepth spec 7.2)."""
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from fed_core.errors import ConfigError
 from fed_models.blocks.windows import merge, partition, relative_index, shift_mask
+
+
+def check_widths(dims: Sequence[int], num_heads: Sequence[int]) -> None:
+    """Raise ConfigError where a field's channels cannot be split into its heads, or into a finer map of a quarter."""
+    for dim, heads in zip(dims, num_heads, strict=True):
+        if dim % 4 or dim % heads:
+            raise ConfigError(
+                f"a field of {dim} channels and {heads} heads cannot be; use a multiple of 4 and of the heads"
+            )
 
 
 class CrfAttention(nn.Module):

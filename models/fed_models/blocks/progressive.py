@@ -3,7 +3,6 @@
 One cell of the hidden state is one 8x8 block of the image (fedepth spec 7.3).
 """
 
-from collections.abc import Sequence
 from typing import cast
 
 import torch
@@ -16,7 +15,7 @@ from fed_models.blocks.fusion import ChannelAttention, separable_conv
 from fed_models.blocks.pyramid import SCALES
 
 BLOCK = 8
-#: Coefficients known after each step; the ninth refines all of them.
+#: Coefficients that each step predicts: new ones, by diagonals, and a correction of all before.
 COUNTS = (1, 3, 6, 10, 15, 21, 36, 64, 64)
 _HEAD_WIDTH = 16
 #: Largest magnitude of a log depth: far outside of any scene, and its exponential is finite.
@@ -65,33 +64,27 @@ class CoefficientEncoder(nn.Module):
             nn.init.trunc_normal_(layer.weight, std=0.02)
             nn.init.zeros_(layer.bias)
 
-    def keys(self, x: Tensor, first: int) -> Tensor:
-        """Return keys and values of new coefficients; those of older ones stay what they were.
+    def forward(self, x: Tensor) -> Tensor:
+        """Return what the class token learns of each cell.
 
         Args:
-            x: (B, L, h, w) float32, coefficients ``first`` to ``first + L`` in the order of prediction.
-            first: how many came before.
+            x: (B, L, h, w) float32, the first L coefficients in the order of prediction.
 
         Returns:
-            (B h w, L, 2 C) float32.
+            (B, C, h, w) float32.
         """
         batch, count, height, width = x.shape
         tokens = self.tokens(x.reshape(batch * count, 1, height, width)).view(batch, count, -1, height, width)
         tokens = tokens.permute(0, 3, 4, 1, 2).reshape(batch * height * width, count, -1)
-        out: Tensor = self.kv(self.norm(tokens + self.positions[:, first : first + count]))
-        return out
-
-    def forward(self, keys: Sequence[Tensor], size: tuple[int, int]) -> Tensor:
-        """Return what the class token learns, (B, C, h, w) float32, from keys of all coefficients so far."""
+        tokens = self.norm(tokens + self.positions[:, :count])
         own = self.norm(self.class_token)
-        cells = keys[0].shape[0]
-        both = torch.cat([self.kv(own).expand(cells, 1, -1), *keys], dim=1)
-        k, v = both.view(cells, both.shape[1], 2, self._num_heads, _HEAD_WIDTH).unbind(2)
+        both = self.kv(torch.cat([own.expand(len(tokens), 1, -1), tokens], dim=1))
+        k, v = both.view(len(both), count + 1, 2, self._num_heads, _HEAD_WIDTH).unbind(2)
         q = self.q(own).view(self._num_heads, _HEAD_WIDTH) * _HEAD_WIDTH**-0.5
         shares = torch.softmax(torch.einsum("hd,nlhd->nlh", q, k), dim=1)
         heard = torch.einsum("nlh,nlhd->nhd", shares, v).flatten(1)
         out: Tensor = self.class_token[0] + self.proj(heard)
-        return out.view(-1, *size, out.shape[-1]).permute(0, 3, 1, 2).contiguous()
+        return out.view(batch, height, width, -1).permute(0, 3, 1, 2).contiguous()
 
 
 class StepPooling(nn.Module):
@@ -135,8 +128,7 @@ class StepHeads(nn.Module):
         super().__init__()
         self.embeddings = nn.ParameterList(torch.empty(1, hidden, 1, 1) for _ in COUNTS)
         self.pooling = StepPooling(hidden)
-        sizes = [COUNTS[0], *(b - a for a, b in zip(COUNTS[:-2], COUNTS[1:-1], strict=True)), COUNTS[-1]]
-        convs = [_conv(hidden, size, 3) for size in sizes]
+        convs = [_conv(hidden, count, 3) for count in COUNTS]
         for embedding in self.embeddings:
             nn.init.trunc_normal_(embedding, std=1e-4)
         for i, conv in enumerate(convs[:-1]):
@@ -188,30 +180,24 @@ class ProgressiveDepth(nn.Module):
         coefficients = h.new_zeros(h.shape[0], BLOCK**2, *h.shape[-2:])
         logs: list[Tensor] = []
         found: list[Tensor] = []
-        keys: list[Tensor] = []
-        for step, count in enumerate(COUNTS):
-            known = 0 if step == 0 else COUNTS[step - 1]
+        for step in range(len(COUNTS)):
+            before = coefficients.detach()
             if step > 0:
-                h = self._next(h, logs[-1].detach(), keys)
-            increments = self.heads(h, step).float()
-            coefficients = self._added(coefficients.detach(), increments, known)
+                h = self._next(h, logs[-1].detach(), before[:, self.order[: COUNTS[step - 1]]])
+            coefficients = self._added(before, self.heads(h, step).float(), step)
             log_depth = from_coefficients(coefficients, self.matrix) * self._log_scale
             logs.append(log_depth.clamp(-_LARGEST_LOG, _LARGEST_LOG))
             found.append(coefficients)
-            if count > known:
-                fresh = coefficients.detach()[:, self.order[known:count]]
-                keys.append(self.coefficient_encoder.keys(fresh, known))
         return tuple(logs), tuple(found)
 
-    def _added(self, coefficients: Tensor, increments: Tensor, known: int) -> Tensor:
-        if known == BLOCK**2:
+    def _added(self, coefficients: Tensor, increments: Tensor, step: int) -> Tensor:
+        # As in the published network the last step's increments come row by row, those before by diagonals.
+        if step == len(COUNTS) - 1:
             return coefficients + increments
-        places = self.order[known : known + increments.shape[1]]
-        return coefficients.index_add(1, places, increments)
+        return coefficients.index_add(1, self.order[: COUNTS[step]], increments)
 
-    def _next(self, h: Tensor, log_depth: Tensor, keys: Sequence[Tensor]) -> Tensor:
-        size = (int(h.shape[-2]), int(h.shape[-1]))
-        fed = torch.cat([self.depth_encoder(log_depth), self.coefficient_encoder(keys, size)], dim=1)
+    def _next(self, h: Tensor, log_depth: Tensor, known: Tensor) -> Tensor:
+        fed = torch.cat([self.depth_encoder(log_depth), self.coefficient_encoder(known)], dim=1)
         fresh: Tensor = self.gru(h, self.fuse(fed))
         if not self.training:
             return fresh

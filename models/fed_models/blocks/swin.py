@@ -3,6 +3,7 @@
 The package is imported when a network is built, not before: it takes seconds.
 """
 
+import importlib
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,14 +55,13 @@ class SwinEncoder(nn.Module):
     def __init__(self, widths: SwinWidths) -> None:
         super().__init__()
         library = _library()
-        config = library.SwinConfig(
-            embed_dim=widths.dim,
-            depths=list(widths.depths),
-            num_heads=list(widths.num_heads),
-            window_size=widths.window,
-            drop_path_rate=widths.drop_path,
-            out_features=_OUTPUTS,
-        )
+        self._shape = {
+            "embed_dim": widths.dim,
+            "depths": list(widths.depths),
+            "num_heads": list(widths.num_heads),
+            "window_size": widths.window,
+        }
+        config = library.SwinConfig(**self._shape, drop_path_rate=widths.drop_path, out_features=_OUTPUTS)
         self.channels = tuple(widths.dim * 2**i for i in range(4))
         self.backbone = library.SwinBackbone(config)
         # It would normalise a map that nobody reads, and its weights would travel untrained.
@@ -71,10 +71,37 @@ class SwinEncoder(nn.Module):
         """Map images (B, 3, H, W) float32 to (B, channels[i], H / 2^(i+2), W / 2^(i+2)) float32, i = 0..3."""
         return list(self.backbone(x).feature_maps)
 
+    def load_folder(self, folder: str) -> None:
+        """Take the weights of a local folder with ``config.json`` and ``model.safetensors``; the hub is not asked.
+
+        The norms of the four maps stay as they are unless the folder has them.
+
+        Raises:
+            ConfigError: nothing can be read there, or its Swin has other sizes.
+        """
+        library = _library()
+        try:
+            config = library.SwinConfig.from_pretrained(folder, local_files_only=True)
+            found = {name: getattr(config, name) for name in self._shape}
+            if found != self._shape:
+                raise ConfigError(
+                    f"{folder} holds a Swin with {_words(found)}; this network needs {_words(self._shape)}"
+                )
+            other = library.SwinBackbone.from_pretrained(
+                folder, out_features=_OUTPUTS, local_files_only=True, use_safetensors=True
+            )
+        except (OSError, ValueError) as err:
+            raise ConfigError(f"cannot read a Swin encoder from {folder}: {' '.join(str(err).split())}") from err
+        known = self.backbone.state_dict()
+        self.backbone.load_state_dict({k: v for k, v in other.state_dict().items() if k in known}, strict=True)
+
+
+def _words(shape: dict[str, Any]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in shape.items())
+
 
 def _library() -> Any:
     try:
-        import transformers
+        return importlib.import_module("transformers")
     except ImportError as err:
         raise ConfigError(f"Swin encoders need the package transformers; run: pip install {REQUIREMENT}") from err
-    return transformers
