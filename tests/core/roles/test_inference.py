@@ -36,8 +36,8 @@ def plan(number: int = 1, *, serving: bool = True) -> FleetPlan:
 class Bench:
     """Answers the effects as a node does: blobs come at once, the serving memory is read at once."""
 
-    def __init__(self, strategy: Any = Nearest) -> None:
-        self.role = Inference(lambda name, options: strategy())
+    def __init__(self, strategy: Any = Nearest, robot_id: str = "") -> None:
+        self.role = Inference(lambda name, options: strategy(), robot_id)
         self.loads: list[ev.LoadModel] = []
         self.described: list[str] = []
         self.fetched: list[str] = []
@@ -121,6 +121,22 @@ def test_a_new_sequence_is_described_anew_and_answers_of_the_old_one_are_dropped
     bench.feed(ev.SequenceDescribed("b", described(-1.0)))
     assert [(load.sequence, load.choice.keys) for load in bench.loads] == [("b", ("cluster/0",))]
     assert bench.described == ["a", "b"]
+
+
+@dataclass(frozen=True)
+class Own(FedAvg):
+    """Chooses the model that is named after the asking robot."""
+
+    def choose(self, descriptor: Any, models: Any, serving: Memory, robot_id: str = "") -> Choice:
+        return Choice((f"cluster/{robot_id or 0}",))
+
+
+@pytest.mark.parametrize(("robot_id", "key"), [("2", "cluster/2"), ("", "cluster/0")])
+def test_the_strategy_is_told_which_robot_asks(robot_id: str, key: str) -> None:
+    bench = Bench(Own, robot_id)
+    bench.feed(plan())
+    bench.feed(ev.SequenceStarted("one"))
+    assert [load.choice.keys for load in bench.loads] == [(key,)]
 
 
 def test_a_strategy_without_descriptor_serves_from_the_first_frame() -> None:
