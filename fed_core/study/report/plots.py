@@ -224,6 +224,5 @@ def _mark_choices(axes: "Axes", rows: list[Any]) -> None:
 def _write_ratios(axes: "Axes", ratio: Floats, reach: float) -> None:
     for (y, x), value in np.ndenumerate(ratio):
         dark = abs(np.log2(max(float(value), 1e-3))) > 0.6 * reach
-        axes.text(
-            x + 0.5, y + 0.5, f"{value:.2g}", ha="center", va="center", fontsize=7, c="white" if dark else "black"
-        )
+        text, colour = f"{value:.2f}" if value < 10 else f"{value:.0f}", "white" if dark else "black"
+        axes.text(x + 0.5, y + 0.5, text, ha="center", va="center", fontsize=7, color=colour)
