@@ -139,5 +139,5 @@ def _numbers(group: Any, key: str, shape: tuple[int, ...], path: Path) -> npt.ND
 
 
 def _text(dataset: Any) -> str:
-    value = dataset[()]
+    value = np.asarray(dataset[()], dtype=object).ravel()[0]  # a text, or a list of one
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)

@@ -128,7 +128,8 @@ def write_ovc(file: Any, image_us: Array, images: list[Array] | None) -> None:
         stack(file, "/ovc/rgb/data", images)
         for side in ("left", "right"):
             stack(file, f"/ovc/{side}/data", [i[..., 2:] for i in images])
-            file[f"/ovc/ts_map_prophesee_{side}_t"] = np.arange(num, dtype=np.uint64)
+    for side in ("left", "right"):
+        file[f"/ovc/ts_map_prophesee_{side}_t"] = np.arange(num, dtype=np.uint64)
     file["/ovc/ts"] = image_us
     for key in ("omega", "accel"):
         file[f"/ovc/imu/{key}"] = np.full((16 * num, 3), np.nan)
@@ -157,6 +158,7 @@ def write_ouster(file: Any) -> None:
 def write_calibration(file: Any, group: str, camera: Camera) -> None:
     calib = file.create_group(f"{group}/calib")
     calib["camera_model"], calib["distortion_model"] = "pinhole", "radtan"
+    calib["rostopic"] = f"/{group}/image_raw"
     calib["intrinsics"] = np.array(camera.intrinsics)
     calib["distortion_coeffs"] = np.array(camera.distortion)
     calib["resolution"] = np.array([camera.width, camera.height])

@@ -154,6 +154,11 @@ def test_calibration_or_images_missing_or_wrong(folder: Path, key: str, value: A
     refusal(folder, text)
 
 
+def test_texts_of_the_calibration_may_be_lists_of_one(folder: Path) -> None:
+    replace(folder / DATA, "/ovc/rgb/calib/camera_model", np.array([b"pinhole"]))
+    assert len(open_m3ed(folder)) == 4
+
+
 def test_poses_missing(folder: Path) -> None:
     replace(folder / DEPTH, "/Cn_T_C0", None)
     refusal(folder, "/Cn_T_C0 is missing; use pairing: strict")

@@ -3,6 +3,8 @@
 import cv2
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from fed_core.data.m3ed import geometry
 from fed_core.data.m3ed.calibration import CameraCalibration
@@ -71,6 +73,22 @@ def test_poses_between_and_beyond_the_measured_ones() -> None:
     np.testing.assert_allclose(track.motion(150_000, 150_000), np.eye(4), atol=1e-12)
     motion = track.motion(100_000, 200_000)
     np.testing.assert_allclose(motion @ [10.0, 0, 0, 1], track.at(200_000) @ [20.0, 0, 0, 1], atol=1e-9)
+
+
+@given(
+    st.lists(st.floats(-0.5, 0.5), min_size=18, max_size=18),
+    st.integers(-20_000, 220_000),
+    st.integers(-20_000, 220_000),
+)
+def test_motion_there_and_back_is_none(numbers: list[float], start_us: int, end_us: int) -> None:
+    def pose(turn: list[float], shift: list[float]) -> np.ndarray:
+        return made.rigid(tuple(np.degrees(turn)), tuple(shift))  # type: ignore[arg-type]
+
+    poses = np.stack([pose(numbers[i : i + 3], numbers[i + 3 : i + 6]) for i in (0, 6, 12)])
+    track = PoseTrack(np.array([0, 100_000, 200_000]), poses, "poses")
+    there, back = track.motion(start_us, end_us), track.motion(end_us, start_us)
+    np.testing.assert_allclose(there @ back, np.eye(4), atol=1e-9)
+    np.testing.assert_allclose(there[:3, :3] @ there[:3, :3].T, np.eye(3), atol=1e-9)
 
 
 def test_one_pose_stands_still() -> None:

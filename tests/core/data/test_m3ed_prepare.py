@@ -7,6 +7,8 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from fed_core.data.inspect import describe
 from fed_core.data.m3ed.options import M3edOptions
@@ -53,10 +55,16 @@ def test_frames_are_spread_over_time_not_over_their_number() -> None:
     assert spread(times, 11) == list(range(11))
     assert spread(times, 99) == list(range(11))
     assert spread(times, 1) == [0]
-    # More wanted than the time grid meets: still exactly so many, growing.
-    for count in range(1, 11):
-        chosen = spread(times, count)
-        assert len(chosen) == count and chosen == sorted(set(chosen))
+
+
+@given(st.sets(st.integers(0, 10**6), min_size=1, max_size=40), st.integers(1, 50))
+def test_spread_takes_exactly_so_many_in_order(times: set[int], count: int) -> None:
+    stamps = np.array(sorted(times))
+    chosen = spread(stamps, count)
+    assert len(chosen) == min(count, len(stamps))
+    assert chosen == sorted(set(chosen)) and 0 <= chosen[0] and chosen[-1] < len(stamps)
+    if 1 < count < len(stamps):
+        assert (chosen[0], chosen[-1]) == (0, len(stamps) - 1)
 
 
 def test_frames_without_depth_are_dropped_before_the_cap(tmp_path: Path) -> None:
