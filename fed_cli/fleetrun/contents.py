@@ -71,7 +71,8 @@ def _run(folder: Path) -> Report:
         )
         for robot in run.robots
     )
-    notes = () if run.rounds == run.total_rounds else ("not all rounds have closed yet",)
+    notes = run.warnings
+    notes += () if run.rounds == run.total_rounds else ("not all rounds have closed yet",)
     return Report(f"{folder}: run", tuple(rows), ("robot", "clusters", "updates", "samples", "last loss"), table, notes)
 
 

@@ -44,6 +44,7 @@ class RunRecord:
         total_rounds: rounds that were asked for.
         robots: its robots by id.
         models: (key, digest, bytes) of the newest models.
+        warnings: what the method told people, each once, in the order of the rounds.
     """
 
     run_id: str
@@ -53,6 +54,7 @@ class RunRecord:
     total_rounds: int
     robots: tuple[RobotRecord, ...]
     models: tuple[tuple[str, str, int], ...]
+    warnings: tuple[str, ...] = ()
 
 
 def read_run(folder: Path) -> RunRecord:
@@ -85,7 +87,13 @@ def _record(journal: sqlite3.Connection) -> RunRecord:
         total_rounds=config["total_rounds"],
         robots=tuple(_robots(journal, clusters)),
         models=tuple(models.fetchall()),
+        warnings=_warnings(journal),
     )
+
+
+def _warnings(journal: sqlite3.Connection) -> tuple[str, ...]:
+    logs = (json.loads(text) for (text,) in journal.execute("SELECT log FROM rounds ORDER BY round"))
+    return tuple(dict.fromkeys(text for log in logs for text in log.get("warnings", ())))
 
 
 def _robots(journal: sqlite3.Connection, clusters: dict[str, Any]) -> list[RobotRecord]:

@@ -83,6 +83,8 @@ def show_result(console: Console, folder: Path) -> None:
     """Print rounds, losses, clusters and where the models are."""
     record = read_run(folder)
     console.print(result_table(record))
+    for text in record.warnings:
+        console.print(f"warning: {text}", highlight=False)
     for key, digest, _ in record.models:
         console.print(f"model {key}  {folder / 'blobs' / digest}", highlight=False, soft_wrap=True)
 

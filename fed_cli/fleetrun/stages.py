@@ -11,6 +11,7 @@ from typing import Any
 from rich.console import Console
 
 from fed_cli.fleetrun.environment import local_environment
+from fed_cli.fleetrun.runs import read_run
 from fed_cli.fleetrun.supervisor import Supervisor
 from fed_cli.fleetrun.view import FleetView, MonitorReader
 from fed_core.deployment import Deployment
@@ -91,6 +92,8 @@ class FleetRun:
         view.stage = f"learning ({method.name})"
         supervisor.start(deployment.aggregator(), respawn=True)
         self._wait(lambda: monitor.state.finished(method.name), monitor, view, supervisor, f"run {method.name}")
+        for text in read_run(self._folder / "aggregator" / method.name).warnings:
+            self._console.print(f"warning ({method.name}): {text}", highlight=False)
         (self._folder / "scores" / method.name).mkdir(parents=True, exist_ok=True)
         supervisor.start(deployment.inference(), respawn=True)
         for entry in method.fleet.test:

@@ -1,13 +1,19 @@
 """``fedperc simulate``: a fleet in one process, without ROS."""
 
+import io
+import shutil
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
 from fed_cli.fleetrun.runs import read_run
+from fed_cli.fleetrun.simulation import show_result
 from fed_cli.main import app, load_verbs
 
 load_verbs()
@@ -52,6 +58,16 @@ def test_ends_with_a_table_and_the_models(simulated: tuple[Path, str]) -> None:
     for _, digest, size_bytes in run.models:
         assert str(folder / "run" / "blobs" / digest) in text
         assert (folder / "run" / "blobs" / digest).stat().st_size == size_bytes
+
+
+def test_tells_what_the_method_warned_of(simulated: tuple[Path, str], tmp_path: Path) -> None:
+    shutil.copy(simulated[0] / "run" / "journal.sqlite", tmp_path)
+    with closing(sqlite3.connect(tmp_path / "journal.sqlite")) as journal, journal:
+        journal.execute("UPDATE rounds SET log = ?", ('{"warnings": ["everyone is alone"]}',))
+    assert read_run(tmp_path).warnings == ("everyone is alone",)  # once, not once a round
+    console = Console(file=io.StringIO(), width=300)
+    show_result(console, tmp_path)
+    assert "warning: everyone is alone\n" in console.file.getvalue()  # type: ignore[attr-defined]
 
 
 def test_imports_no_ros(simulated: tuple[Path, str]) -> None:
