@@ -21,7 +21,7 @@ KIND = "subspace"
 #: p of the paper: most directions of a subspace.
 NUM_DIRECTIONS = 3
 #: Directions with a smaller share of the largest singular value are rounding, not images (constant images have one).
-_RANK_TOLERANCE = 1e-5
+_RANK_TOLERANCE = 1e-4
 #: How far a direction from outside may be from length 1.
 _LENGTH_TOLERANCE = 1e-3
 _BLOCK = 64

@@ -90,6 +90,17 @@ def test_a_late_joiner_takes_part_from_the_next_round() -> None:
     assert bench.outcome().participants == ("ana", "ben", "late")
 
 
+def test_warnings_of_the_strategy_reach_a_person() -> None:
+    bench = Bench()
+    bench.ready()
+    bench.register("ana")
+    bench.register("ben")
+    plan = plan_after(bench.run, bench.one(ev.StartAggregation), ["ana", "ben"])
+    bench.feed(ev.RoundOutcome(plan, blob("memory"), {}, {"tau": 0.1, "warnings": ["everyone is alone"]}))
+    logs = [(log.level, log.text) for log in bench.effects if isinstance(log, ev.Log)]
+    assert logs == [("warning", "everyone is alone"), ("info", "round 1 begins")]
+
+
 def test_a_late_joiner_without_descriptor_waits_outside() -> None:
     bench = Bench(kind="gaussian").ready()
     for robot_id in ("ana", "ben"):
