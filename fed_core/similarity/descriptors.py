@@ -3,23 +3,32 @@
 from collections.abc import Callable, Mapping
 
 from fed_core.errors import ConfigError, Refusal, RefusedError
-from fed_core.similarity import gaussian, subspace
+from fed_core.similarity import gaussian, log_gaussian, subspace
 from fed_core.similarity.group import Group
 from fed_core.types import Array, Descriptor
 
-GROUPS: Mapping[str, type[Group]] = {gaussian.KIND: gaussian.Gaussians, subspace.KIND: subspace.Subspaces}
+GROUPS: Mapping[str, type[Group]] = {
+    gaussian.KIND: gaussian.Gaussians,
+    log_gaussian.KIND: log_gaussian.LogGaussians,
+    subspace.KIND: subspace.Subspaces,
+}
 _DESCRIBE: Mapping[str, Callable[[Array, str], Descriptor]] = {
     gaussian.KIND: gaussian.describe,
+    log_gaussian.KIND: log_gaussian.describe,
     subspace.KIND: subspace.describe,
 }
-_CHECK: Mapping[str, Callable[..., None]] = {gaussian.KIND: gaussian.check, subspace.KIND: subspace.check}
+_CHECK: Mapping[str, Callable[..., None]] = {
+    gaussian.KIND: gaussian.check,
+    log_gaussian.KIND: log_gaussian.check,
+    subspace.KIND: subspace.check,
+}
 
 
 def describe(kind: str, pooled: Array, encoder: str) -> Descriptor:
     """Return the descriptor of kind ``kind`` of pooled features.
 
     Args:
-        kind: "gaussian" or "subspace".
+        kind: "gaussian", "log_gaussian" or "subspace".
         pooled: (N, D) real, one row per frame, N >= 2.
         encoder: digest of encoder weights, layer, pre-processing and pooling.
     """

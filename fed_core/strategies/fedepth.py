@@ -10,31 +10,22 @@ from typing import ClassVar
 from fed_core.clustering import soft
 from fed_core.config import option
 from fed_core.strategies.base import RobotPlan, ServerState, strategies
-from fed_core.strategies.clustered import Clustered
+from fed_core.strategies.by_jeffreys import ByJeffreys
 from fed_core.strategies.grouping import Grouping
-from fed_core.strategies.measures import Affinity, Measure
 
 
 @strategies.register("fedepth")
 @dataclass(frozen=True)
-class FeDepth(Clustered):
+class FeDepth(ByJeffreys):
     """Keys: "cluster/<number>" are the clusters' models, "start/<n>" (server averaging) what robots start from."""
 
     paper: ClassVar[str] = "FeDepth: federated monocular depth estimation with one-shot soft clustering"
 
     method: str = option("rows", help="clusters are neighbourhoods or cliques", choices=("rows", "cliques"))
     dedup: str = option("contained", help="which rows are redundant", choices=("contained", "identical"))
-    scale: str = option("mean", help="affinity is J / D or J", choices=("mean", "sum"))
-    noise_correction: bool = option(False, help="subtract the sampling noise from affinities and distances")
-    link: str = option("mean", help="distance to a cluster from its members", choices=("mean", "min", "max"))
     min_cluster: int = option(1, help="smaller clusters join their nearest one", unit="count", low=1)
     max_clusters: int = option(0, help="cliques: more are an error; 0 = 4 per robot", unit="count", low=0)
     averaging: str = option("client", help="who averages a robot's clusters", choices=("client", "server"))
-
-    @property
-    def measure(self) -> Measure:
-        """Jeffreys divergence."""
-        return Affinity(self.scale, self.noise_correction, self.link)
 
     def members(self, affinity: soft.Floats, tau: float) -> soft.Members:
         """Return overlapping clusters (spec 4)."""
