@@ -5,10 +5,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fed_core.errors import DataError
+from fed_core.errors import ConfigError, DataError
 from fed_core.similarity.gem import gem
+from fed_core.similarity.subspace import check
 from fed_models import features
-from fed_models.features import FrozenEncoder, gem_pool
+from fed_models.features import FrozenEncoder, default_encoder, gem_pool
 
 
 def images(count: int, seed: int = 0, size: tuple[int, int] = (48, 64)) -> list[npt.NDArray[np.uint8]]:
@@ -70,6 +71,32 @@ def test_a_frame_pools_alike_in_every_batch_and_at_every_resolution_of_a_flat_im
     flat = [np.full((h, w, 3), 90, np.uint8) for h, w in ((120, 160), (480, 640), (33, 57))]
     rows = encoder.gem(flat)
     np.testing.assert_allclose(rows[1:], np.stack([rows[0], rows[0]]), rtol=1e-4, atol=1e-6)
+
+
+def test_a_subspace_is_spanned_by_the_rows() -> None:
+    encoder = default_encoder()
+    told = encoder.describe(images(5), "subspace")
+
+    check(told, encoder=encoder.digest, num_features=1280)
+    rows = encoder.gem(images(5)).astype(np.float64)
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    basis = np.stack(list(told.tensors.values()))
+    assert len(basis) == 3
+    values = np.linalg.svd(rows, compute_uv=False)
+    np.testing.assert_allclose(np.linalg.norm(rows @ basis.T, axis=0), values[: len(basis)], rtol=1e-3)
+
+
+def test_constant_images_have_no_variance_and_one_direction() -> None:
+    encoder = default_encoder()
+    same = [np.full((60, 80, 3), 90, np.uint8)] * 13  # batches of two sizes
+
+    assert encoder.describe(same).tensors["variance"].max() < 1e-8
+    assert list(encoder.describe(same, "subspace").tensors) == ["direction0"]
+
+
+def test_an_unknown_kind_is_named(encoder: FrozenEncoder) -> None:
+    with pytest.raises(ConfigError, match="no descriptor is called 'smell'"):
+        encoder.describe(images(2), "smell")
 
 
 def test_fewer_than_two_images_are_refused(encoder: FrozenEncoder) -> None:

@@ -35,6 +35,9 @@ class TinyDepth(nn.Module):
         share = torch.sigmoid(self.head(self.drop(self.encoder(x))))
         return Output(self.d_min + (self.d_max - self.d_min) * share)
 
+    def final_layer(self) -> tuple[str, ...]:
+        return ("head.weight", "head.bias")
+
     def loss(self, output: Output, depth: Tensor, mask: Tensor) -> Tensor:
         return silog(output.depth, depth, mask)
 
