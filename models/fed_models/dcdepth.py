@@ -9,7 +9,7 @@ from torch.nn import functional
 
 from fed_core.config import option
 from fed_core.errors import ConfigError, DataError
-from fed_core.training.losses import silog
+from fed_core.training.losses import MIN_PIXELS, silog
 from fed_core.types import IMAGE_STD
 from fed_models.base import networks
 from fed_models.blocks import swin
@@ -39,6 +39,7 @@ class DcdepthWidths:
         window: side of their windows in cells.
         feedback: width of what is fed back from step to step, a multiple of 16.
         keep_state: share of the samples whose state is kept at a step while training.
+        kernel: size of the convolutions that join feedback and pooled parts.
     """
 
     fusion: int = 512
@@ -47,6 +48,7 @@ class DcdepthWidths:
     window: int = 7
     feedback: int = 128
     keep_state: float = 0.3
+    kernel: int = 7
 
     def __post_init__(self) -> None:
         check_widths(self.crf, self.num_heads)
@@ -54,7 +56,7 @@ class DcdepthWidths:
             raise ConfigError(f"DCDepth feeds back {self.feedback} channels; the width must be a multiple of 16")
 
 
-SMALL = DcdepthWidths(fusion=128, crf=(256, 128, 48), num_heads=(8, 4, 2), window=4, feedback=16)
+SMALL = DcdepthWidths(fusion=128, crf=(256, 128, 48), num_heads=(8, 4, 2), window=4, feedback=16, kernel=3)
 
 
 @dataclass(frozen=True)
@@ -110,8 +112,13 @@ class Dcdepth(DepthNetwork):
         )
         self.context = DctDownsample(channels[0], channels[0], factor=2, reduction=2)
         self.state = nn.Conv2d(hidden + channels[0], hidden, 3, padding=1)
-        log_scale = BLOCK / 2 * math.log(self.d_max)
-        self.steps = ProgressiveDepth(hidden, widths.feedback, log_scale=log_scale, keep_state=widths.keep_state)
+        self.steps = ProgressiveDepth(
+            hidden,
+            widths.feedback,
+            log_scale=BLOCK / 2 * math.log(self.d_max),
+            keep_state=widths.keep_state,
+            kernel=widths.kernel,
+        )
         self.register_buffer("_frequency_cost", _frequency_cost(), persistent=False)
         self.register_buffer("_gray", torch.tensor(IMAGE_STD).view(1, 3, 1, 1) / 3.0, persistent=False)
 
@@ -137,14 +144,17 @@ class Dcdepth(DepthNetwork):
         """Return the weighted sum over the steps of silog, high frequencies and roughness, () float32."""
         if output.steps is None:
             raise DataError("DCDepth's loss needs the steps; give it the output of DCDepth")
+        # What is not about known depth counts only in images that have some, so that an image without gives no loss.
+        counted = (mask.flatten(1).sum(dim=1) >= MIN_PIXELS).float()
+        counted = counted / counted.sum().clamp(min=1.0)
         total = output.depth.new_zeros(())
         shares = [STEP_DECAY ** (len(COUNTS) - 1 - i) for i in range(len(COUNTS))]
         for i, (log_depth, coefficients) in enumerate(zip(*output.steps[:2], strict=True)):
             term = silog(torch.exp(log_depth), depth, mask)
             if i > 0:
-                term = term + self._weights.frequency * self._high_frequencies(coefficients)
+                term = term + self._weights.frequency * (counted * self._high_frequencies(coefficients)).sum()
             if i >= _ROUGH_STEPS and self._weights.smoothness > 0.0:
-                term = term + self._weights.smoothness * _roughness(log_depth, output.steps.edges)
+                term = term + self._weights.smoothness * (counted * _roughness(log_depth, output.steps.edges)).sum()
             total = total + shares[i] / sum(shares) * term
         return total
 
@@ -154,7 +164,8 @@ class Dcdepth(DepthNetwork):
         return (f"steps.heads.convs.{last}.weight", f"steps.heads.convs.{last}.bias")
 
     def _high_frequencies(self, coefficients: Tensor) -> Tensor:
-        return (coefficients.abs() * self._frequency_cost).sum(dim=1).mean()
+        """Return the mean cost of an image's cells, (B,) float32."""
+        return (coefficients.abs() * self._frequency_cost).sum(dim=1).mean(dim=(1, 2))
 
 
 def _frequency_cost() -> Tensor:
@@ -170,9 +181,9 @@ def _differences(x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _roughness(log_depth: Tensor, edges: tuple[Tensor, Tensor]) -> Tensor:
-    """Return the mean difference between neighbours, () float32, less where the image changes as well."""
+    """Return the mean difference between neighbours, (B,) float32, less where the image changes as well."""
     right, down = (d * torch.exp(-edge) for d, edge in zip(_differences(log_depth), edges, strict=True))
-    return right.mean() + down.mean()
+    return right.mean(dim=(1, 2, 3)) + down.mean(dim=(1, 2, 3))
 
 
 _FREQUENCY_HELP = "weight of high frequencies in the loss"

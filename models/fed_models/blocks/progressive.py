@@ -92,12 +92,13 @@ class StepPooling(nn.Module):
 
     Args:
         channels: channels of the map.
+        kernel: size of the convolution that joins the parts.
     """
 
-    def __init__(self, channels: int) -> None:
+    def __init__(self, channels: int, kernel: int) -> None:
         super().__init__()
         self.branches = nn.ModuleList(nn.Conv2d(channels, channels, 1) for _ in SCALES)
-        self.join = nn.Sequential(separable_conv(channels * (len(SCALES) + 1), channels, 7), nn.Hardswish())
+        self.join = nn.Sequential(separable_conv(channels * (len(SCALES) + 1), channels, kernel), nn.Hardswish())
         for layer in self.modules():
             if isinstance(layer, nn.Conv2d):
                 nn.init.trunc_normal_(layer.weight, std=0.02)
@@ -122,12 +123,13 @@ class StepHeads(nn.Module):
 
     Args:
         hidden: channels of the state.
+        kernel: size of the convolution that joins the pooled parts.
     """
 
-    def __init__(self, hidden: int) -> None:
+    def __init__(self, hidden: int, kernel: int) -> None:
         super().__init__()
         self.embeddings = nn.ParameterList(torch.empty(1, hidden, 1, 1) for _ in COUNTS)
-        self.pooling = StepPooling(hidden)
+        self.pooling = StepPooling(hidden, kernel)
         convs = [_conv(hidden, count, 3) for count in COUNTS]
         for embedding in self.embeddings:
             nn.init.trunc_normal_(embedding, std=1e-4)
@@ -153,12 +155,13 @@ class ProgressiveDepth(nn.Module):
         channels: width of what is fed back, a multiple of 16.
         log_scale: log depth of a block whose coefficients would make it 1 (spec: 4 ln d_max).
         keep_state: share of the samples whose state is kept at a step while training.
+        kernel: size of the convolutions that join feedback and pooled parts.
     """
 
     order: Tensor
     matrix: Tensor
 
-    def __init__(self, hidden: int, channels: int, *, log_scale: float, keep_state: float) -> None:
+    def __init__(self, hidden: int, channels: int, *, log_scale: float, keep_state: float, kernel: int) -> None:
         super().__init__()
         self._log_scale = log_scale
         self._keep_state = keep_state
@@ -167,9 +170,9 @@ class ProgressiveDepth(nn.Module):
         self.register_buffer("matrix", block_matrix(BLOCK), persistent=False)
         self.depth_encoder = DepthEncoder(channels)
         self.coefficient_encoder = CoefficientEncoder(channels)
-        self.fuse = nn.Sequential(ChannelAttention(2 * channels, 8), separable_conv(2 * channels, hidden, 7))
+        self.fuse = nn.Sequential(ChannelAttention(2 * channels, 8), separable_conv(2 * channels, hidden, kernel))
         self.gru = SeparableConvGru(hidden, hidden)
-        self.heads = StepHeads(hidden)
+        self.heads = StepHeads(hidden, kernel)
 
     def forward(self, h: Tensor) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
         """Return log depths (B, 1, 8 h, 8 w) and coefficients (B, 64, h, w) float32 of the nine steps.
