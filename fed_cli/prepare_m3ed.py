@@ -87,7 +87,7 @@ def _write(split: "M3edSplit", chosen: dict[str, Path], out: Path, options: "Pre
                 progress.update(task, description=f"{name}: {what}", completed=done, total=total)  # type: ignore[arg-type]
 
             try:
-                store = prepare_recording(folder, entries[name], out, options, show)
+                store = prepare_recording(folder, entries[name], out, options, show, role=split.role_of(name))
             except DataError as err:
                 failed += 1
                 typer.echo(f"failed {name}: {err}", err=True)

@@ -1,6 +1,8 @@
 """Carries out the aggregator's effects on its journal and blob store; the node and the simulator share it."""
 
 import math
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -15,8 +17,25 @@ from fed_core.store.blobs import BlobStore
 from fed_core.store.journal import Journal, RoundRow
 from fed_core.strategies.averaging import constants
 from fed_core.strategies.base import GLOBAL, RobotInfo, make_strategy
-from fed_core.types import BlobRef, ModelSignature, Tensors
+from fed_core.types import BlobRef, Json, ModelSignature, Tensors
 from fed_core.wire.codec import check_update
+
+
+@dataclass(frozen=True)
+class ClosedRound:
+    """What is known of a round that is over.
+
+    Attributes:
+        round: its number, 0 = the start.
+        clusters: indices of every robot's clusters.
+        log: the strategy's figures.
+        reports: the updates that were counted, by robot id.
+    """
+
+    round: int
+    clusters: Mapping[str, tuple[int, ...]]
+    log: Mapping[str, Json]
+    reports: tuple[UpdateReport, ...]
 
 
 class RunBook:
@@ -122,6 +141,21 @@ class RunBook:
             if not np.array_equal(weights[name], first[name]):
                 text = f"tensor {name!r} is a constant of the network, but differs from the initial model's"
                 raise RefusedError(f"{text}; use one version of the network everywhere", Refusal.WRONG_TENSORS)
+
+    def closed(self) -> ClosedRound | None:
+        """Return the round that closed last (0 = the start), or None before it."""
+        row = self._journal.last_round()
+        if row is None:
+            return None
+        reports = tuple(UpdateReport.from_json(report) for report in self._journal.updates(row.round))
+        return ClosedRound(row.round, row.clusters, row.log, reports)
+
+    def figures(self) -> dict[str, Json]:
+        """Return the strategy's figures of all rounds, the newest of each name."""
+        found: dict[str, Json] = {}
+        for row in self._journal.rounds():
+            found.update(row.log)
+        return found
 
     def plan_aggregation(self, effect: ev.StartAggregation) -> AggregationJob:
         """Return the job of an aggregation; :func:`~fed_core.aggregation.run_aggregation` may run in any thread."""

@@ -77,5 +77,9 @@ class StrategyError(FedError):
     """A strategy cannot go on with what it was given."""
 
 
+class StudyError(FedError):
+    """A study cannot go on; what it finished is kept."""
+
+
 class TrainingError(FedError):
     """Local training failed or diverged."""

@@ -41,6 +41,7 @@ class Simulation:
         folder: the run's folder (journal, blobs, robots); an interrupted run there goes on.
         toolbox: networks and encoder of ``fed_models``.
         on_view: called with every status.
+        on_plan: called with the plan of every round that begins, and with the final one; their blobs are in the store.
         threads: CPU threads of training.
     """
 
@@ -52,10 +53,11 @@ class Simulation:
         toolbox: Toolbox,
         *,
         on_view: Callable[[SimulationView], None] = lambda view: None,
+        on_plan: Callable[[FleetPlan], None] = lambda plan: None,
         threads: int = 2,
     ) -> None:
         self._fleet, self._base, self._folder, self._toolbox = fleet, base, folder, toolbox
-        self._on_view, self._threads = on_view, threads
+        self._on_view, self._on_plan, self._threads = on_view, on_plan, threads
         self._queue: deque[tuple[str, ev.Event]] = deque()
         self._now_s = 0.0
         run = fleet.run_config()
@@ -124,7 +126,7 @@ class Simulation:
             ev.Log: self._log,
             ev.FetchBlob: self._fetch,
             ev.CancelFetch: lambda _, e: None,  # fetches end at once
-            ev.PublishPlan: lambda _, e: self._broadcast(e.plan),
+            ev.PublishPlan: lambda _, e: self._publish(e.plan),
             ev.PublishFleetStatus: lambda _, e: self._tell(e.status),
             ev.ReplyRegistration: lambda _, e: self._reply(e.registration, e.reply),
             ev.SaveInitialModel: lambda _, e: self._book.save_initial(e.model),
@@ -152,6 +154,10 @@ class Simulation:
     def _fetch(self, who: str, effect: ev.FetchBlob) -> None:
         self._book.store.ref(effect.blob.digest)
         self._post(who, ev.BlobReady(effect.blob.digest))
+
+    def _publish(self, plan: FleetPlan) -> None:
+        self._on_plan(plan)
+        self._broadcast(plan)
 
     def _broadcast(self, event: ev.Event) -> None:
         for robot_id in self._robots:

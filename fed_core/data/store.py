@@ -90,8 +90,11 @@ class _Part:
 
     def __init__(self, folder: Path, recipe: dict[str, Any]) -> None:
         self._folder, self._path = folder, folder / _PART
-        for name in ("rgb", "depth"):
-            (folder / name).mkdir(parents=True, exist_ok=True)
+        try:
+            for name in ("rgb", "depth"):
+                (folder / name).mkdir(parents=True, exist_ok=True)
+        except OSError as err:
+            raise DataError(f"cannot make the store {folder}: {err.strerror} ({err.filename})") from err
         self._recipe, self._done = recipe, {}
         if self._path.exists():
             self._done = self._resume()

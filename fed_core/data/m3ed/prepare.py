@@ -89,7 +89,13 @@ def choose_frames(sequence: M3edSequence, options: PrepareOptions, on_step: OnSt
 
 
 def prepare_recording(
-    folder: Path, entry: M3edEntry, out: Path, options: PrepareOptions, on_step: OnStep = lambda *_: None
+    folder: Path,
+    entry: M3edEntry,
+    out: Path,
+    options: PrepareOptions,
+    on_step: OnStep = lambda *_: None,
+    *,
+    role: str = "client",
 ) -> Path:
     """Write one recording into the store ``out/NAME``; a finished one stays, an interrupted one goes on.
 
@@ -99,6 +105,7 @@ def prepare_recording(
         out: folder of the stores.
         options: how.
         on_step: called with what is done, how much, of how much.
+        role: "client" trains, "test" is never trained on.
 
     Raises:
         DataError: the files are broken, no frame is usable, or the store was prepared with other options.
@@ -113,7 +120,7 @@ def prepare_recording(
         return write_store(
             sequence,
             store,
-            info={**entry.info, **how, "dt": str(sequence.histogram)},
+            info={"role": role, **entry.info, **how, "dt": str(sequence.histogram)},
             indexes=choose_frames(sequence, options, on_step),
             min_valid=options.m3ed.min_valid,
             on_progress=lambda done, total: on_step("frames", done, total),

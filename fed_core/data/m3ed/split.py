@@ -33,8 +33,9 @@ class M3edEntry:
 
     @property
     def info(self) -> dict[str, str]:
-        """What a sequence store notes of the recording."""
-        return {"platform": self.platform, "environment": self.environment, "site": self.site}
+        """What a sequence store notes of the recording; rooms are scored up to 10 m as well (fedepth spec 8)."""
+        near = {"near_cap_m": "10"} if self.environment == "indoor" else {}
+        return {"platform": self.platform, "environment": self.environment, "site": self.site, **near}
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,10 @@ class M3edSplit:
     def shared_sites(self) -> tuple[str, ...]:
         """Sites of tests at which a robot trained too, sorted: their scores are not of an unseen place."""
         return tuple(sorted({test.site for test in self.tests} & {client.site for client in self.clients}))
+
+    def role_of(self, name: str) -> str:
+        """Return what a recording does: "client" trains, "test" is never trained on."""
+        return "test" if any(test.name == name for test in self.tests) else "client"
 
     def why_not(self, name: str) -> str:
         """Return why a recording is not used; "" where it is."""

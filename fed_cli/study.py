@@ -1,0 +1,109 @@
+"""``fedperc study``: methods compared on a scenario, over seeds, with a report."""
+
+import os
+import shlex
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Optional
+
+import typer
+
+from fed_cli.main import app
+
+if TYPE_CHECKING:
+    from fed_core.study.config import ModelSettings, StudyConfig
+
+GENERATED = "generated"
+FAILED = 1
+
+
+@app.command()
+def study(
+    name: Annotated[str, typer.Argument(help="Study (depth-hpe, depth-bmr), or a study file.")],
+    data: Annotated[
+        str, typer.Option(help="'generated', or a folder that `fedperc prepare` wrote, or the data set itself.")
+    ] = GENERATED,
+    models: Annotated[str, typer.Option(help="Networks, with commas; default: the study's.")] = "",
+    strategies: Annotated[
+        str,
+        typer.Option(help="Strategies, with commas: NAME or NAME:OPTION=VALUE+...; default: the study's."),
+    ] = "",
+    seeds: Annotated[Optional[int], typer.Option(min=1, help="Seeds 0, 1, ...; default: the study's.")] = None,  # noqa: UP007, UP045 - typer on Python 3.10 reads this form
+    rounds: Annotated[Optional[int], typer.Option(min=1, help="Rounds; default: the study's.")] = None,  # noqa: UP007, UP045
+    out: Annotated[Optional[Path], typer.Option(help="Folder; an interrupted study in it goes on.")] = None,  # noqa: UP007, UP045
+    jobs: Annotated[Optional[int], typer.Option(min=1, help="Processes; default: one per CPU.")] = None,  # noqa: UP007, UP045
+) -> None:
+    """Compare federated methods on sequences that nobody trained on, and write a report.
+
+    fedperc study depth-hpe
+
+    fedperc study depth-hpe --models adabins_s --strategies fedavg,fedepth,fedepth:link=min --seeds 1 --rounds 4
+    """
+    from rich.console import Console
+
+    from fed_cli.fleetrun.study import play, recordings, show_result
+
+    config = _chosen(_load(name), models, strategies, seeds, rounds)
+    folder = out or Path("runs") / config.scenario
+    source = None if data == GENERATED else recordings(config.scenario, Path(data), folder)
+    console = Console()
+    progress = play(
+        config,
+        folder,
+        console,
+        data=source,
+        jobs=jobs or os.cpu_count() or 1,
+        command=shlex.join(["fedperc", *sys.argv[1:]]),
+    )
+    show_result(console, folder, progress)
+    if progress.failures:
+        raise typer.Exit(FAILED)
+
+
+def _load(name: str) -> "StudyConfig":
+    from fed_cli.fleetrun.folder import shared_file
+    from fed_core.errors import ConfigError
+    from fed_core.study.config import load_study
+
+    if name.endswith((".yaml", ".yml")):
+        return load_study(Path(name))
+    folder = shared_file("config/studies")
+    known = sorted(path.stem for path in folder.glob("depth-*.yaml"))
+    if name not in known:
+        raise ConfigError(f"no study is called {name!r}; known: {', '.join(known)}, or name a study file (.yaml)")
+    return load_study(folder / f"{name}.yaml")
+
+
+def _chosen(
+    config: "StudyConfig", models: str, strategies: str, seeds: int | None, rounds: int | None
+) -> "StudyConfig":
+    """Return the study with what the command line says; chosen strategies run with every chosen network."""
+    from fed_core.errors import ConfigError
+    from fed_core.study.config import Ablations, ModelSettings
+
+    names, labels = _split(models), _split(strategies)
+    shared = next(iter(config.models.values()))
+    found = {name: config.models.get(name) or ModelSettings(train=shared.train) for name in names or config.models}
+    if labels:
+        found = {name: replace(settings, strategies=labels) for name, settings in found.items()}
+    missing = [name for name, settings in found.items() if not settings.strategies]
+    if missing:
+        raise ConfigError(f"the study has no strategies for {', '.join(missing)}; name them with --strategies")
+    keep_more = not labels and config.ablations.model in found
+    return replace(
+        config,
+        models=found if config.tuning.model in found or not config.tuning.values else {**found, **_idle(config)},
+        seeds=seeds or config.seeds,
+        rounds=rounds or config.rounds,
+        ablations=config.ablations if keep_more else Ablations(),
+    )
+
+
+def _idle(config: "StudyConfig") -> "dict[str, ModelSettings]":
+    """Return the network of the tuning, for the tuning alone."""
+    return {config.tuning.model: replace(config.models[config.tuning.model], strategies=())}
+
+
+def _split(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip())
