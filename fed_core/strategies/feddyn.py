@@ -6,6 +6,9 @@ start the next round from ``mean w_c + (1 / C) sum d_c``, the sum over all C rob
 plain mean of the robots' models. At rest ``sum d_c = 0`` and ``grad L_c = -a_c d_c``: with ``a_c = a / (C p_c)`` the
 gradients, weighted by the shares p_c of the samples, sum to zero, which is the optimum of FedAvg's objective. A
 newcomer's drift is zero, a lost update counts nowhere, and all drifts start anew when a robot leaves the fleet.
+
+Where robots walk too short a way for the regulariser to hold them back (few steps, a small ``alpha``, Adam), the mean
+drift is a momentum without friction: the loss falls fast at first and may rise again.
 """
 
 from collections.abc import Iterator, Sequence

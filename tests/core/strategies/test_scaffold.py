@@ -132,7 +132,7 @@ def test_the_path_of_another_optimiser_is_refused(changes: dict[str, Any]) -> No
     assert str(caught.value) == PATH
 
 
-@pytest.mark.parametrize("changes", [{"weight_decay": 0.1}, {"grad_clip": 0.0}, {"lr": 1e-6}, {"lr": 1.0}])
+@pytest.mark.parametrize("changes", [{"weight_decay": 0.1}, {"grad_clip": 0.0}, {"lr": 1e-8}, {"lr": 1.0}])
 def test_plain_sgd_is_known_for_what_it_is(changes: dict[str, Any]) -> None:
     assert differ(first_round(Scaffold(control="path"), optimizer="sgd", **changes), first_round(FedAvg(), steps=1))
 
