@@ -31,13 +31,13 @@ LOG = {**GAP, "features": "log"}
 RULES: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "plain": ("fedepth", GAP),
     "plain_corrected": ("fedepth", {**GAP, "noise_correction": True}),
-    "prior": ("fedepth", {**GAP, "variance_prior": 20.0}),
+    "prior_200": ("fedepth", {**GAP, "variance_prior": 200.0}),
     "log": ("fedepth", LOG),
-    "log_prior_10": ("fedepth", {**LOG, "variance_prior": 10.0}),
     "log_prior_20": ("fedepth", {**LOG, "variance_prior": 20.0}),
-    "log_prior_50": ("fedepth", {**LOG, "variance_prior": 50.0}),
+    "log_prior_200": ("fedepth", {**LOG, "variance_prior": 200.0}),
     "log_prior_20_min_2": ("fedepth", {**LOG, "variance_prior": 20.0, "min_cluster": 2}),
-    "hard_log_prior_20": ("hard", {**LOG, "variance_prior": 20.0}),
+    "log_prior_200_min_2": ("fedepth", {**LOG, "variance_prior": 200.0, "min_cluster": 2}),
+    "hard_log_prior_200": ("hard", {**LOG, "variance_prior": 200.0}),
 }
 DATA_VARIABLE = "FED_PERCEPTION_DATA"
 
@@ -86,9 +86,8 @@ def main() -> None:
     figures: dict[str, float] = {}
     for more in (False, True):
         for rule in RULES:
-            draws = [draw(data, size, seed, more) for size in SIZES for seed in range(DRAWS)]
-            share = float(np.mean([separated(rule, *robots) for robots in draws]))
             by_size = {s: sum(separated(rule, *draw(data, s, k, more)) for k in range(DRAWS)) for s in SIZES}
+            share = sum(by_size.values()) / (DRAWS * len(SIZES))
             name = f"{rule}_with_redwood" if more else rule
             figures[name] = round(share, 3)
             print(f"{name:40s} {share:6.1%}  right of {DRAWS} by frames a robot: {by_size}", flush=True)

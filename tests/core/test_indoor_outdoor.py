@@ -18,7 +18,7 @@ from fed_core.strategies.base import Aggregate, RobotInfo, ServerState, Strategy
 from fed_core.types import Array, Descriptor, Memory, ModelSignature
 from fed_models.features import default_encoder
 
-RULE = {"tau_rule": "gap", "features": "log", "variance_prior": 20.0, "min_cluster": 2}
+RULE = {"tau_rule": "gap", "features": "log", "variance_prior": 200.0, "min_cluster": 2}
 ENCODER = "test"
 #: Frames of a robot: as few as KITTI has here, and more.
 SIZES = (3, 5, 8, 13)
