@@ -4,7 +4,10 @@ The package is imported when a network is built, not before: it takes seconds.
 """
 
 import importlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from torch import Tensor, nn
@@ -80,6 +83,9 @@ class SwinEncoder(nn.Module):
             ConfigError: nothing can be read there, or its Swin has other sizes.
         """
         library = _library()
+        # Without it the library takes its own defaults.
+        if not (Path(folder) / "config.json").is_file():
+            raise ConfigError(f"cannot read a Swin encoder from {folder}: there is no config.json")
         try:
             config = library.SwinConfig.from_pretrained(folder, local_files_only=True)
             found = {name: getattr(config, name) for name in self._shape}
@@ -87,9 +93,10 @@ class SwinEncoder(nn.Module):
                 raise ConfigError(
                     f"{folder} holds a Swin with {_words(found)}; this network needs {_words(self._shape)}"
                 )
-            other = library.SwinBackbone.from_pretrained(
-                folder, out_features=_OUTPUTS, local_files_only=True, use_safetensors=True
-            )
+            with _quiet(library.utils.logging):
+                other = library.SwinBackbone.from_pretrained(
+                    folder, out_features=_OUTPUTS, local_files_only=True, use_safetensors=True
+                )
         except (OSError, ValueError) as err:
             raise ConfigError(f"cannot read a Swin encoder from {folder}: {' '.join(str(err).split())}") from err
         known = self.backbone.state_dict()
@@ -98,6 +105,20 @@ class SwinEncoder(nn.Module):
 
 def _words(shape: dict[str, Any]) -> str:
     return ", ".join(f"{name} {value}" for name, value in shape.items())
+
+
+@contextmanager
+def _quiet(logging: Any) -> Iterator[None]:
+    """Keep the library from listing that a classifier was left out, and from drawing progress."""
+    before, drawn = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(before)
+        if drawn:
+            logging.enable_progress_bar()
 
 
 def _library() -> Any:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from fed_models.blocks.progressive import COUNTS
 from fed_models.checkpoints.names import NameMap, under
-from fed_models.checkpoints.swin import encoder_names, field_names
+from fed_models.checkpoints.windows import encoder_names, field_names
 
 _DOWNSAMPLE = ((".conv1", ".thin"), *((f".conv2.{i}", f".mix.{i}") for i in range(3)))
 _FUSE = (

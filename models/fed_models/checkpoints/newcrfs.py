@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from fed_models.checkpoints.names import NameMap
-from fed_models.checkpoints.swin import encoder_names, field_names
+from fed_models.checkpoints.windows import encoder_names, field_names
 
 
 def published_names(depths: Sequence[int]) -> NameMap:
