@@ -76,7 +76,7 @@ def in_order(members: Members) -> Members:
 def without_contained(members: Members) -> Members:
     """Return the rows that lie in no other row, each once, ordered by :func:`in_order`."""
     rows = in_order(members)
-    counts = rows.astype(np.int64)
+    counts = rows.astype(np.float64)  # matrix products of integers are slow
     shared = counts @ counts.T  # shared[a, b] = robots in both
     inside = shared == counts.sum(axis=1)[:, None]
     np.fill_diagonal(inside, False)  # rows are distinct, so the rest is strict

@@ -1,6 +1,7 @@
 """Jeffreys divergence between diagonal Gaussians, and the affinity made of it (fedepth spec 3).
 
-J = KL(P||Q) + KL(Q||P), without a factor 1/2 before the sum. All arithmetic is float64 and free of cancellation.
+J = KL(P||Q) + KL(Q||P), without a factor 1/2 before the sum. All arithmetic is float64; no result is left to
+cancellation.
 """
 
 from typing import TypeAlias
@@ -13,8 +14,12 @@ from fed_core.similarity.gaussian import Gaussians
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 
-#: Robots taken at once against one other; the block (16 x D float64) stays in the cache.
-_BLOCK = 16
+#: Rows of the result that are made at once.
+_BLOCK = 256
+#: Pairs compared at once without cancellation; the block (16 x D float64) stays in the cache.
+_EXACT_BLOCK = 16
+#: Where J is a smaller share of the numbers it is the difference of, matrix products would lose digits.
+_CANCELS = 1e-3
 
 
 def jeffreys(mean1: Floats, variance1: Floats, mean2: Floats, variance2: Floats) -> float:
@@ -36,8 +41,8 @@ def between(mean1: Floats, variance1: Floats, mean2: Floats, variance2: Floats) 
     """
     first, second = _checked(mean1, variance1), _checked(mean2, variance2)
     out = np.empty((len(mean1), len(mean2)))
-    for low in range(0, len(mean2), _BLOCK):
-        _fill_columns(out, first, second, low, len(mean1))
+    for low in range(0, len(mean1), _BLOCK):
+        out[low : low + _BLOCK] = _rows(tuple(array[low : low + _BLOCK] for array in first), second)
     return out
 
 
@@ -52,12 +57,11 @@ def pairwise(mean: Floats, variance: Floats) -> Floats:
         (R, R) float64.
     """
     group = _checked(mean, variance)
-    num_robots = len(mean)
-    out = np.zeros((num_robots, num_robots))
-    for low in range(0, num_robots, _BLOCK):
-        _fill_columns(out, group, group, low, min(low + _BLOCK, num_robots))
-    upper = np.triu(out, 1)  # each pair is computed once and mirrored: exact symmetry
-    return np.asarray(upper + upper.T)
+    out = np.zeros((len(mean), len(mean)))
+    for low in range(0, len(mean), _BLOCK):
+        block = _rows(tuple(array[low : low + _BLOCK] for array in group), tuple(array[low:] for array in group), 1)
+        out[low : low + _BLOCK, low:] = block
+    return out + out.T  # each pair is computed once and mirrored: exact symmetry
 
 
 def variance_floor(variance: Floats) -> Floats:
@@ -141,20 +145,35 @@ def _checked(mean: Floats, variance: Floats) -> tuple[Floats, Floats, Floats]:
     return mean, variance, 1.0 / variance
 
 
-def _fill_columns(out: Floats, first: tuple[Floats, ...], second: tuple[Floats, ...], low: int, rows: int) -> None:
-    """Write columns ``low`` to ``low + _BLOCK`` of the first ``rows`` rows of ``out``.
+def _rows(first: tuple[Floats, ...], second: tuple[Floats, ...], above: int | None = None) -> Floats:
+    """Return J of every pair of two groups, (N, R); with ``above``, only from that diagonal on, and 0 below.
 
-    J = 1/2 sum_d [(v1-v2)^2 + (m1-m2)^2 (v1+v2)] / (v1 v2)
-      = 1/2 sum_d [(v1-v2)^2/v2 + (m1-m2)^2] / v1 + (m1-m2)^2 / v2
+    J = 1/2 sum_d [v1/v2 + v2/v1 - 2 + (m1-m2)^2 (1/v1 + 1/v2)], multiplied out into matrix products. Pairs whose J is
+    small beside its terms are computed again without differences of large numbers.
     """
-    high = min(low + _BLOCK, out.shape[1])
-    mean, variance, inverse = (array[low:high] for array in second)
-    spread, shift = np.empty_like(mean), np.empty_like(mean)
-    for row in range(rows):
-        np.subtract(variance, first[1][row], out=spread)
-        np.multiply(spread, spread, out=spread)
-        np.multiply(spread, inverse, out=spread)
-        np.subtract(mean, first[0][row], out=shift)
-        np.multiply(shift, shift, out=shift)
-        np.add(spread, shift, out=spread)
-        out[row, low:high] = 0.5 * (spread @ first[2][row] + np.einsum("jd,jd->j", shift, inverse))
+    centre = second[0][0]  # any point amid the means: what they share cancels beforehand
+    (mean1, variance1, inverse1), (mean2, variance2, inverse2) = (
+        (mean - centre, variance, inverse) for mean, variance, inverse in (first, second)
+    )
+    terms = (variance1 + mean1 * mean1) @ inverse2.T + inverse1 @ (variance2 + mean2 * mean2).T
+    terms += (mean1 * mean1 * inverse1).sum(axis=1)[:, None] + (mean2 * mean2 * inverse2).sum(axis=1)
+    cross = (mean1 * inverse1) @ mean2.T + mean1 @ (mean2 * inverse2).T
+    out = np.asarray(0.5 * terms - cross - len(centre))
+    near = out < _CANCELS * terms
+    if above is not None:
+        out, near = np.triu(out, above), np.triu(near, above)
+    for row in np.flatnonzero(near.any(axis=1)):
+        columns = np.flatnonzero(near[row])
+        for low in range(0, len(columns), _EXACT_BLOCK):
+            part = columns[low : low + _EXACT_BLOCK]
+            out[row, part] = _exact(tuple(array[row] for array in first), tuple(array[part] for array in second))
+    return out
+
+
+def _exact(one: tuple[Floats, ...], others: tuple[Floats, ...]) -> Floats:
+    """Return J of one Gaussian (D,) and others (n, D), without cancellation.
+
+    J = 1/2 sum_d [(v1-v2)^2/v2 + (m1-m2)^2] / v1 + (m1-m2)^2 / v2
+    """
+    spread, shift = (others[1] - one[1]) ** 2 * others[2], (others[0] - one[0]) ** 2
+    return np.asarray(0.5 * ((spread + shift) @ one[2] + np.einsum("jd,jd->j", shift, others[2])))

@@ -11,6 +11,9 @@ from fed_core.types import Array, Json
 
 Floats = npt.NDArray[np.float64]
 
+#: Values of all models that are compared at once in float64 (16 MB).
+_BLOCK = 2**21
+
 
 def clustering_figures(grouping: Grouping, affinity: Floats, notes: Mapping[str, Json]) -> dict[str, Json]:
     """Return what describes the clusters: how many, how tight; "warnings" where a person should know more.
@@ -73,10 +76,13 @@ class Spread:
         """Take one tensor of each model; a tensor that some model lacks does not count."""
         if len(self._keys) < 2 or not all(key in row for key in self._keys):
             return
-        base = row[self._keys[0]].astype(np.float64).reshape(-1)
-        # Relative to the first model: near a consensus the products would lose all digits otherwise.
-        shift = np.stack([row[key].reshape(-1) - base for key in self._keys])
-        self._gram += shift @ shift.T
+        flat = [row[key].reshape(-1) for key in self._keys]
+        step = max(1024, _BLOCK // len(flat))
+        for low in range(0, flat[0].size, step):
+            block = np.stack([values[low : low + step] for values in flat]).astype(np.float64)
+            # Relative to the first model: near a consensus the products would lose all digits otherwise.
+            block -= block[0].copy()
+            self._gram += block @ block.T
 
     def figures(self) -> dict[str, Json]:
         """Return the largest and the mean distance; nothing for fewer than two models."""
