@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 from fed_cli.main import app, load_verbs
 from fed_core.data.open import open_sequence
 from fed_core.data.store import INDEX, read_index
+from fed_core.study.scenario import from_stores
 from tests.core.data.bmr_trees import kitti_tree, nyu_tree
 from tests.core.data.conftest import save
 
@@ -57,6 +58,22 @@ def test_every_robot_and_unseen_sequence_becomes_a_store(roots: tuple[Path, Path
     assert np.all(frame.depth_m == 20.0)
     # 370 - 352 = 18 rows and (1226 - 1216) / 2 = 5 columns less.
     np.testing.assert_allclose(frame.intrinsics[:2, 2], [609.5593 - 5, 172.854 - 18])
+
+
+def test_studies_find_robots_and_unseen_sequences_with_their_scores(roots: tuple[Path, Path], tmp_path: Path) -> None:
+    prepare(*roots, tmp_path / "out")
+
+    scenario = from_stores(tmp_path / "out")
+
+    assert (len(scenario.clients), len(scenario.tests)) == (20, 2)
+    assert {c.cell: (c.score.cap_m, c.score.d_min_m, c.score.crop) for c in scenario.clients} == {
+        "handheld/indoor": (10.0, 1e-3, "nyu"),
+        "car/outdoor": (80.0, 1e-3, "garg"),
+    }
+    assert [test.name for test in scenario.tests] == [
+        "kitti_2011_09_29_drive_0009_test",
+        "kitti_2011_09_29_drive_0020_test",
+    ]
 
 
 def test_an_interrupted_preparation_goes_on(roots: tuple[Path, Path], tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from fed_core.wire.codec import load_memory
 from tests.core.training.tiny import toolbox, write_folder
 
 METHODS: list[tuple[str, dict[str, Any]]] = [
+    ("fedepth", {"tau_rule": "gap", "features": "log", "variance_prior": 20.0}),
     ("hard", {"tau_rule": "gap"}),
     ("pacfl", {"tau": 0.0}),
     ("fedclust", {"tau": 0.0}),
@@ -91,6 +92,18 @@ def test_goes_on_after_it_was_cut_off(name: str, options: dict[str, Any], base: 
     with pytest.raises(CutOffError):
         simulate(config, base, tmp_path / "cut", on_view=cut)
     assert simulate(config, base, tmp_path / "cut") == whole
+
+
+@pytest.mark.parametrize("name", ["fedepth", "hard", "pacfl"])
+def test_extremes_are_the_files_of_fedavg_and_of_local_training(name: str, base: Path, tmp_path: Path) -> None:
+    one = simulate(fleet(name, {"tau": 1e9}, rounds=2), base, tmp_path / "one")
+    plain = simulate(fleet("fedavg", {}, rounds=2), base, tmp_path / "plain")
+    assert one.blobs[one.models[0]] == plain.blobs["global"]
+    alone = simulate(fleet(name, {"tau": 0.0}, rounds=2), base, tmp_path / "alone")
+    local = simulate(fleet("local", {}, rounds=2), base, tmp_path / "local")
+    for robot_id in ROBOTS:
+        (key,), (own,) = alone.robots[robot_id].load, local.robots[robot_id].load
+        assert alone.blobs[key] == local.blobs[own]  # digests: bit by bit
 
 
 def test_fedclust_gets_the_last_layers_and_starts_clusters_from_the_initial_model(base: Path, tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ OPTIONS: dict[str, list[dict[str, object]]] = {
         {"tau": 9.0},
         {"tau": 9.0, "averaging": "server", "bn": "moments"},
         {"tau": 0.1, "newcomer": "singleton"},
+        {"tau": 9.0, "variance_prior": 50.0},
     ],
     "hard": [{"tau": 9.0}, {"tau": 0.1, "newcomer": "singleton"}],
     "fedclust": [{"tau": 1e9}, {"tau": 1e-9, "newcomer": "singleton"}],
