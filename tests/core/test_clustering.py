@@ -68,6 +68,16 @@ def test_order_of_robots_permutes_columns_only(affinity: np.ndarray, tau: float,
         assert {frozenset(g) for g in groups(make(moved, tau))} == expected
 
 
+@given(st.integers(0, 2**32 - 1), st.floats(0.1, 30), st.permutations(range(7)))
+def test_order_of_robots_permutes_columns_of_a_partition(seed: int, tau: float, order: list[int]) -> None:
+    x = np.random.default_rng(seed).uniform(0, 10, 7)  # no ties, which agglomeration breaks by order
+    affinity = (x[:, None] - x) ** 2
+    for linkage in hard.LINKAGES:
+        whole = {frozenset(g) for g in groups(hard.by_agglomeration(affinity, tau, linkage))}
+        moved = groups(hard.by_agglomeration(affinity[np.ix_(order, order)], tau, linkage))
+        assert {frozenset(order[i] for i in g) for g in moved} == whole
+
+
 @given(affinities, st.floats(0, 100), st.data())
 def test_every_robot_is_in_a_cluster_and_rows_of_b_sum_to_one(
     affinity: np.ndarray, tau: float, data: st.DataObject

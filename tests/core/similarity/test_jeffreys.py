@@ -46,6 +46,20 @@ def test_near_equal_gaussians_keep_their_digits() -> None:
     assert value == pytest.approx(exact, rel=1e-12)
 
 
+@pytest.mark.parametrize("share", [1.0, 1e-2, 1e-4, 1e-8])
+def test_large_groups_keep_their_digits_however_alike_they_are(share: float) -> None:
+    rng = np.random.default_rng(7)
+    mean = 50.0 + share * rng.normal(size=(300, 40))  # two blocks of rows; most of a mean is shared
+    variance = 3.0 + share * rng.uniform(size=(300, 40))
+    found, whole = jf.pairwise(mean, variance), jf.between(mean, variance, mean, variance)
+    for i, j in [(0, 1), (3, 299), (255, 256), (280, 12)]:
+        shift, spread = (mean[i] - mean[j]) ** 2, (variance[i] - variance[j]) ** 2
+        top = spread + shift * (variance[i] + variance[j])
+        expected = 0.5 * float(np.sum(top / (variance[i] * variance[j])))
+        assert found[i, j] == pytest.approx(expected, rel=1e-10)
+        assert whole[i, j] == pytest.approx(expected, rel=1e-10)
+
+
 @given(means, variances)
 def test_is_symmetric_and_not_negative_and_zero_on_itself(mean: np.ndarray, variance: np.ndarray) -> None:
     out = jf.pairwise(mean, variance)
