@@ -56,6 +56,16 @@ def test_options_default_to_the_spec() -> None:
     assert network.vit.positions.shape == (60, 32)
 
 
+def test_smaller_patches_take_smaller_images_and_change_no_name() -> None:
+    usual, small = seeded("adabins_s"), seeded("adabins_s", height=64, width=96, patch=4).eval()
+
+    with torch.no_grad():
+        output = small(torch.randn(1, 3, 64, 96))
+
+    assert output.depth.shape == (1, 1, 64, 96) and small.vit.positions.shape == (96, 32)
+    assert list(small.state_dict()) == list(usual.state_dict())
+
+
 @given(st.lists(st.floats(-1e3, 1e3, width=32), min_size=1, max_size=64))
 def test_bin_edges_rise_from_d_min_to_d_max(logits: list[float]) -> None:
     edges = bin_edges(torch.tensor([logits], dtype=torch.float32), 0.1, 80.0)[0]
@@ -119,6 +129,7 @@ def test_images_without_known_depth_give_a_loss_of_zero_and_no_nan() -> None:
     [
         ({"height": 100}, "AdaBins got images of 100x160; height and width must be multiples of 32"),
         ({"height": 64, "width": 96}, "images of 64x96 give AdaBins 24 patches, it needs at least 33"),
+        ({"patch": 0}, "AdaBinsSmall.patch is 0; it must be at least 1"),
         ({"height": 0}, "AdaBinsSmall.height is 0; it must be at least 32"),
         ({"d_min": 0.0}, "0 < d_min < d_max, got d_min = 0.0 m and d_max = 80.0 m"),
         ({"d_min": 5.0, "d_max": 5.0}, "got d_min = 5.0 m and d_max = 5.0 m"),
