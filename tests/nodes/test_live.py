@@ -1,0 +1,95 @@
+"""What live inference does with a sequence that stops early; the networks and the fleet are recorders here."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from sensor_msgs.msg import Image
+from std_msgs.msg import Header
+
+from fed_core.roles import events as ev
+from fed_nodes import live as module
+from fed_nodes.convert.images import to_stamp
+from fed_nodes.live import InferenceConfig, LiveInference
+
+
+class Recorder:
+    """Stands for the role's host, the serving thread and the node's logger."""
+
+    def __init__(self) -> None:
+        self.events: list[ev.Event] = []
+        self.described: list[tuple[int, str]] = []
+        self.errors: list[str] = []
+
+    def feed(self, event: ev.Event) -> None:
+        self.events.append(event)
+
+    post = feed
+
+    def offer(self, token: Any, rgb: Any) -> None:
+        pass
+
+    def ask(self) -> None:
+        pass
+
+    def describe(self, images: Any, kind: str, use: Any) -> None:
+        self.described.append((len(images), kind))
+        use("the descriptor")
+
+    def error(self, text: str, **options: Any) -> None:
+        self.errors.append(text)
+
+
+class Live(LiveInference):
+    """Live inference without ROS, its clock in the test's hands."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.world, self.now_s = Recorder(), 100.0
+        super().__init__(SimpleNamespace(get_logger=lambda: self.world), InferenceConfig(gap_s=5.0))  # type: ignore[arg-type]
+        self._host = self._serving = self._access = self.world  # type: ignore[assignment]
+        self.active = True
+        monkeypatch.setattr(module.time, "monotonic", lambda: self.now_s)
+
+    def image(self, number: int) -> None:
+        header = Header(stamp=to_stamp(number * 10**8), frame_id="camera")
+        self._on_image(Image(header=header, height=2, width=2, encoding="rgb8", step=6, data=bytes(12)))
+
+    def ready(self) -> list[str]:
+        return [event.name for event in self.world.events if isinstance(event, ev.FramesReady)]
+
+
+def test_a_sequence_that_stops_early_is_described_by_what_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    live = Live(monkeypatch)
+    for number in range(3):
+        live.image(number)
+    live.now_s += 5.0
+    live._on_tick()
+    assert live.ready() == []  # it may still go on
+    live.now_s += 0.1
+    live._on_tick()
+    live._on_tick()
+    assert live.ready() == ["sequence_1"] and live.world.errors == []
+    live._describe(ev.DescribeSequence("sequence_1", "subspace"))
+    assert live.world.described == [(3, "subspace")]
+    assert live.world.events[-1] == ev.SequenceDescribed("sequence_1", "the descriptor")  # type: ignore[arg-type]
+
+
+def test_one_image_is_too_few_and_a_person_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    live = Live(monkeypatch)
+    live.image(0)
+    for _ in range(3):
+        live.now_s += 6.0
+        live._on_tick()
+    assert live.ready() == []
+    assert live.world.errors == ["sequence_1 stopped after 1 image; at least 2 are needed to choose its models"]
+    live.image(1)  # it goes on after all
+    live.now_s += 6.0
+    live._on_tick()
+    assert live.ready() == ["sequence_1"]
+
+
+def test_no_image_at_all_is_no_sequence(monkeypatch: pytest.MonkeyPatch) -> None:
+    live = Live(monkeypatch)
+    live.now_s += 60.0
+    live._on_tick()
+    assert live.ready() == [] and live.world.errors == []
