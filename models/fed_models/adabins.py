@@ -136,8 +136,9 @@ class AdaBins(DepthNetwork):
         return silog(output.depth, depth, mask) + self._chamfer_weight * chamfer_1d(output.centres, depth, mask)
 
     def final_layer(self) -> tuple[str, ...]:
-        """Return the names of the 1x1 convolution that scores the bins."""
-        return ("bin_scores.weight", "bin_scores.bias")
+        """Return the names of the 1x1 convolution that scores the bins, and of the layer that gives their widths."""
+        widths = f"bin_widths.{len(self.bin_widths) - 1}"
+        return ("bin_scores.weight", "bin_scores.bias", f"{widths}.weight", f"{widths}.bias")
 
     def _check_size(self, size: tuple[int, int], error: type[FedError]) -> None:
         height, width = size

@@ -97,7 +97,9 @@ def test_depth_is_the_mixture_of_the_centres() -> None:
 def test_the_final_layer_names_tensors_of_the_state() -> None:
     network = seeded("adabins_s")
 
-    assert [network.state_dict()[n].shape for n in network.final_layer()] == [(64, 32, 1, 1), (64,)]
+    shapes = [tuple(network.state_dict()[n].shape) for n in network.final_layer()]
+    assert shapes[:2] == [(64, 32, 1, 1), (64,)]  # bin scores
+    assert shapes[2:] == [(64, network.bin_widths[-1].in_features), (64,)]  # bin widths
 
 
 def test_a_step_reaches_every_parameter() -> None:
