@@ -98,7 +98,8 @@ class Descriptor:
     """What a robot (or a running sequence) tells about its images, without any image.
 
     Attributes:
-        kind: "gaussian" (``mean`` and ``variance``, (D,) float32).
+        kind: "gaussian" (``mean`` and ``variance``, (D,) float32; "log_gaussian" the same of logarithms) or "subspace"
+            (``direction0`` to ``direction2`` at most, (D,) float32 of length 1).
         tensors: the arrays of that kind.
         num_frames: frames it was computed from.
         encoder: digest of encoder weights, layer, pre-processing and pooling; only equal ones compare.
