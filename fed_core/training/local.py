@@ -19,6 +19,7 @@ from fed_core.tasks.base import Dataset, Task
 #: Called with share done [0..1], running loss [1] and samples per second.
 OnProgress = Callable[[float, float, float], None]
 
+SCHEDULES = ("constant", "cosine", "linear", "poly", "one_cycle")
 #: Power of the polynomial decay (fedepth spec 7.2).
 POLY_POWER = 0.9
 _CPU = torch.device("cpu")
@@ -30,7 +31,9 @@ class TrainConfig:
 
     lr: float = option(1e-3, help="learning rate at the first round", low=0.0, high=10.0)
     lr_final_factor: float = option(0.1, help="share of lr that the schedule ends with", low=0.0, high=1.0)
-    schedule: str = option("cosine", help="course of lr over rounds", choices=("constant", "cosine", "linear", "poly"))
+    schedule: str = option("cosine", help="course of lr over rounds", choices=SCHEDULES)
+    lr_start_factor: float = option(0.04, help="one_cycle: share of lr that it starts with", low=0.0, high=1.0)
+    warmup: float = option(0.3, help="one_cycle: share of the rounds in which lr rises", low=0.0, high=1.0)
     encoder_lr_scale: float = option(1.0, help="factor on the learning rate of the encoder", low=0.0, high=10.0)
     optimizer: str = option("adamw", help="optimiser, new in every round", choices=("adamw", "adam", "sgd"))
     weight_decay: float = option(0.01, help="weight decay", low=0.0, high=1.0)
@@ -56,10 +59,14 @@ class TrainConfig:
         place = min((round_number - 1) / max(total_rounds, 1), 1.0)
         if self.schedule == "constant":
             return self.lr
+        if self.schedule == "one_cycle" and place < self.warmup:
+            risen = 0.5 * (1.0 - math.cos(math.pi * place / self.warmup))
+            return self.lr * (self.lr_start_factor + (1.0 - self.lr_start_factor) * risen)
         left = {
             "linear": 1.0 - place,
             "poly": math.pow(1.0 - place, POLY_POWER),
             "cosine": 0.5 * (1.0 + math.cos(math.pi * place)),
+            "one_cycle": 0.5 * (1.0 + math.cos(math.pi * (place - self.warmup) / max(1.0 - self.warmup, 1e-9))),
         }[self.schedule]
         return self.lr * (self.lr_final_factor + (1.0 - self.lr_final_factor) * left)
 

@@ -287,6 +287,9 @@ def test_the_rate_follows_the_rounds() -> None:
     assert rates("linear") == pytest.approx([1.0, 0.8, 0.6, 0.4])
     assert rates("cosine") == pytest.approx([1.0, 0.2 + 0.8 * 0.853553, 0.6, 0.2 + 0.8 * 0.146447], rel=1e-5)
     assert rates("poly") == pytest.approx([0.2 + 0.8 * left**0.9 for left in (1.0, 0.75, 0.5, 0.25)])
+    # Up from 0.2 until half way, down to 0.2 after it; both by half a cosine.
+    cycle = TrainConfig(lr=1.0, lr_start_factor=0.2, lr_final_factor=0.2, warmup=0.5, schedule="one_cycle")
+    assert [cycle.lr_of(number, 4) for number in range(1, 5)] == pytest.approx([0.2, 0.6, 1.0, 0.6])
     assert TrainConfig(lr=1.0).lr_of(1, 1) == TrainConfig(lr=1.0).lr_of(1, 0) == 1.0
 
 
