@@ -4,6 +4,8 @@ Time is a counter, the network is a function call, robots train one after the ot
 models as the fleet on ROS 2.
 """
 
+import hashlib
+import json
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -13,11 +15,14 @@ from typing import Any
 from fed_core import __version__, requests
 from fed_core.aggregation import run_aggregation
 from fed_core.bookkeeping import RunBook
+from fed_core.config import to_tree
+from fed_core.data.bag_writer import record_once
+from fed_core.data.open import SourceConfig, open_source
 from fed_core.errors import ConfigError, StrategyError
 from fed_core.fleet import FleetConfig
 from fed_core.roles import events as ev
 from fed_core.roles.aggregator import Aggregator
-from fed_core.roles.messages import FleetPlan, FleetStatus, Registration, RegistrationReply, RobotStatus
+from fed_core.roles.messages import FleetPlan, FleetStatus, Registration, RegistrationReply, RobotPhase, RobotStatus
 from fed_core.roles.robot import Robot, RobotConfig
 from fed_core.training.jobs import Toolbox, run_job
 
@@ -185,7 +190,21 @@ class Simulation:
         source = entry.source
         if entry.frames:
             source = replace(source, stop=(source.start or 0) + entry.frames * source.step)
+        if source.generated is not None:
+            source = SourceConfig(data=str(self._recorded(robot_id, source)))
         return requests.Samples(source, self._base)
+
+    def _recorded(self, robot_id: str, source: SourceConfig) -> Path:
+        """Return the bag of a rendered source: robots record before they train, and so no job renders anything."""
+        digest = hashlib.sha256(json.dumps(to_tree(source), sort_keys=True).encode()).hexdigest()
+        path = (self._folder / "robots" / robot_id / f"samples-{digest[:12]}").absolute()
+
+        def tell(done: int, total: int) -> None:
+            text = f"recorded {done} of {total} frames"
+            status = RobotStatus(robot_id, "simulated", RobotPhase.STARTING, progress=done / total, text=text)
+            self._on_view(SimulationView(robot=status))
+
+        return record_once(open_source(source, self._base), path, tell)
 
     def _count(self, who: str, effect: ev.CountSamples) -> None:
         network, task = self._fleet.network, self._fleet.task

@@ -114,6 +114,9 @@ class FleetView:
 
     def _line(self) -> str:
         fleet = self._state.fleet
+        starting = [r for r in self._state.robots.values() if r["phase"] == "starting" and r["progress"]]
+        if starting:
+            return f"{self.stage}: {starting[-1]['id']} records its samples"
         if not fleet:
             return self.stage
         done = sum(robot["reported"] for robot in fleet["robots"])

@@ -1,7 +1,7 @@
 """Write any sequence as a rosbag2 recording: colour, depth and camera, as a driver would have published them."""
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -64,6 +64,33 @@ def write_bag(
         writer.discard()
         raise
     return path
+
+
+def record_once(
+    sequence: DepthSequence, path: Path, on_progress: Callable[[int, int], None] = lambda done, total: None
+) -> Path:
+    """Write a sequence to a bag unless it is there; one that was interrupted starts anew.
+
+    Args:
+        sequence: frames to write.
+        path: folder of the bag; it appears when it is complete.
+        on_progress: called with frames done and frames in all.
+    """
+    if path.exists():
+        return path
+    part = path.with_name(f"{path.name}.part")
+    shutil.rmtree(part, ignore_errors=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    writer = BagWriter(part)
+    try:
+        for index in range(len(sequence)):
+            writer.add(sequence[index])
+            on_progress(index + 1, len(sequence))
+        writer.close()
+    except BaseException:
+        writer.discard()
+        raise
+    return part.rename(path)
 
 
 class BagWriter:

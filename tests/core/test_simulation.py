@@ -133,3 +133,31 @@ def test_tells_mistakes(base: Path, tmp_path: Path) -> None:
     simulate(fleet(rounds=0), base, tmp_path / "c")
     with pytest.raises(StoreError, match="was started with another configuration"):
         simulate(fleet(rounds=1), base, tmp_path / "c")
+
+
+def test_rendered_samples_are_recorded_once(base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from fed_core.data.open import GeneratedConfig, SourceConfig
+    from fed_core.scenes import GeneratedSequence
+
+    rendered: list[int] = []
+    real = GeneratedSequence.__getitem__
+
+    def count(sequence: GeneratedSequence, index: int) -> Any:
+        rendered.append(index)
+        return real(sequence, index)
+
+    monkeypatch.setattr(GeneratedSequence, "__getitem__", count)
+    source = SourceConfig(generated=GeneratedConfig("legged", "indoor", frames=8, width=32, height=24), step=2)
+    config = replace(
+        fleet("fedepth"), robots=(RobotEntry("dog", source, frames=3), RobotEntry("ana", SourceConfig("ana")))
+    )
+    seen: list[SimulationView] = []
+
+    final = simulate(config, base, tmp_path, on_view=seen.append)
+
+    assert rendered == [0, 2, 4]
+    texts = [view.robot.text for view in seen if view.robot and view.robot.robot_id == "dog" and view.robot.text]
+    assert texts[:3] == [f"recorded {n} of 3 frames" for n in (1, 2, 3)]
+    jobs._prepared.clear()
+    assert simulate(config, base, tmp_path) == final
+    assert rendered == [0, 2, 4]
