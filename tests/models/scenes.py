@@ -2,6 +2,11 @@
 
 import torch
 
+from fed_core.training.losses import silog
+
+#: Steps of a training run, at most.
+MOST = 220
+
 
 def frames(count: int = 8, height: int = 64, width: int = 96) -> tuple[torch.Tensor, torch.Tensor]:
     """Images (B, 3, H, W) of boxes before a slope, and their depth (B, 1, H, W), 1 to 20 m; shading tells the depth."""
@@ -15,21 +20,21 @@ def frames(count: int = 8, height: int = 64, width: int = 96) -> tuple[torch.Ten
     return 1.0 / depth + 0.05 * torch.randn(count, 3, height, width, generator=generator), depth
 
 
-def steps_to_fit(network: torch.nn.Module, rate: float) -> list[float]:
-    """Train on eight frames until silog is below 1.5 or a fifth of its start, 300 steps at most; return silog by step.
+def losses_of_fit(network: torch.nn.Module, rate: float) -> list[float]:
+    """Train on eight frames until silog is below 1.5 or a fifth of its start; return silog by step.
 
-    The goal must hold three steps in a row.
+    The goal must hold three steps in a row. The rate rises and falls (one cycle), as in the papers' recipes.
     """
-    from fed_core.training.losses import silog
-
     x, depth = frames()
     optimizer = torch.optim.AdamW(network.parameters(), rate)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, rate, total_steps=MOST, pct_start=0.1)
     losses: list[float] = []
-    while len(losses) < 300 and not (losses and max(losses[-3:]) < max(1.5, 0.2 * losses[0])):
+    while len(losses) < MOST and not (losses and max(losses[-3:]) < max(1.5, 0.2 * losses[0])):
         output = network(x)
         losses.append(silog(output.depth, depth, depth > 0).item())
         optimizer.zero_grad()
         network.loss(output, depth, depth > 0).backward()
         torch.nn.utils.clip_grad_norm_(network.parameters(), 1.0)
         optimizer.step()
+        schedule.step()
     return losses
