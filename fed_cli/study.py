@@ -32,6 +32,7 @@ def study(
     seeds: Annotated[Optional[int], typer.Option(min=1, help="Seeds 0, 1, ...; default: the study's.")] = None,  # noqa: UP007, UP045 - typer on Python 3.10 reads this form
     rounds: Annotated[Optional[int], typer.Option(min=1, help="Rounds; default: the study's.")] = None,  # noqa: UP007, UP045
     out: Annotated[Optional[Path], typer.Option(help="Folder; an interrupted study in it goes on.")] = None,  # noqa: UP007, UP045
+    publish: Annotated[Optional[Path], typer.Option(help="Folder that also gets the report as Markdown.")] = None,  # noqa: UP007, UP045
     jobs: Annotated[Optional[int], typer.Option(min=1, help="Processes; default: one per CPU.")] = None,  # noqa: UP007, UP045
 ) -> None:
     """Compare federated methods on sequences that nobody trained on, and write a report.
@@ -56,7 +57,7 @@ def study(
         jobs=jobs or os.cpu_count() or 1,
         command=shlex.join(["fedperc", *sys.argv[1:]]),
     )
-    show_result(console, folder, progress)
+    show_result(console, folder, progress, publish)
     if progress.failures:
         raise typer.Exit(FAILED)
 

@@ -88,13 +88,13 @@ def play(
         return study.run()
 
 
-def show_result(console: Console, folder: Path, progress: Progress) -> None:
-    """Print what failed, the figures, and where the report is."""
-    from fed_core.study.report import summary, write_report
+def show_result(console: Console, folder: Path, progress: Progress, docs: Path | None) -> None:
+    """Print what failed, the figures, and where the report is; ``docs`` gets it as Markdown, too."""
+    from fed_core.study.report import publish, summary, write_report
 
     for failure in progress.failures:
         console.print(f"failed: {failure.what}: {failure.text}", style="red", highlight=False, soft_wrap=True)
-    reports = write_report(folder)
+    reports = [*write_report(folder), *([publish(folder, docs)] if docs else [])]
     console.print(summary(folder))
     for path in reports:
         console.print(str(path), highlight=False, soft_wrap=True)

@@ -1,0 +1,114 @@
+"""``fedperc study`` as a user meets it: a whole study as a process, stopped and started again; and mistakes."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from typer.testing import CliRunner
+
+from fed_cli.main import app, load_verbs
+from tests.core.study.small import write_stores
+
+STUDY = """
+title: small
+scenario: depth-hpe
+rounds: 3
+seeds: 1
+score_step: 2
+train: {batch_size: 3, lr: 0.003}
+models:
+  adabins_s:
+    options: {height: 64, width: 96, patch: 4}
+    strategies: [fedavg, fedepth, local]
+"""
+
+
+def run(*arguments: str) -> Any:
+    load_verbs()
+    return CliRunner().invoke(app, ["study", *arguments])
+
+
+def command(folder: Path, out: Path) -> list[str]:
+    options = ["--data", str(folder / "stores"), "--out", str(out), "--jobs", "2"]
+    return [sys.executable, "-m", "fed_cli", "study", str(folder / "study.yaml"), *options]
+
+
+def figures(out: Path) -> dict[str, Any]:
+    found = {}
+    for path in sorted(out.rglob("result.json")):
+        tree = json.loads(path.read_text())
+        found[tree["label"]] = {key: value for key, value in tree.items() if key != "seconds"}
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(500)
+def test_stopped_and_started_again_it_repeats_nothing_and_ends_with_the_same_figures(tmp_path: Path) -> None:
+    write_stores(tmp_path / "stores")
+    (tmp_path / "study.yaml").write_text(STUDY)
+    whole = subprocess.run(command(tmp_path, tmp_path / "whole"), capture_output=True, text=True, timeout=240)
+    assert whole.returncode == 0, whole.stderr
+    assert "report.html" in whole.stdout.replace("\n", "")
+
+    process = subprocess.Popen(command(tmp_path, tmp_path / "cut"), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    deadline_s = time.monotonic() + 200
+    while not list((tmp_path / "cut").rglob("result.json")) and time.monotonic() < deadline_s:
+        if process.poll() is not None:
+            break
+        time.sleep(0.05)
+    workers = psutil.Process(process.pid).children(recursive=True)
+    os.kill(process.pid, signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    gone, alive = psutil.wait_procs(workers, timeout=20)
+    assert (process.returncode, errors.decode().strip().splitlines()[-1:], alive) == (130, ["stopped"], [])
+    first = {path: path.stat().st_mtime_ns for path in (tmp_path / "cut").rglob("result.json")}
+    assert 1 <= len(first) < 3
+
+    docs = ["--publish", str(tmp_path / "docs")]
+    again = subprocess.run([*command(tmp_path, tmp_path / "cut"), *docs], capture_output=True, text=True, timeout=240)
+
+    assert again.returncode == 0, again.stderr
+    assert all(path.stat().st_mtime_ns == when for path, when in first.items())
+    assert "fedepth" in (tmp_path / "docs" / "depth_hpe.md").read_text()
+    assert figures(tmp_path / "cut") == figures(tmp_path / "whole")
+
+
+def test_unknown_names_are_told_with_what_there_is(tmp_path: Path) -> None:
+    for arguments, text in (
+        (("depth-xyz",), "no study is called 'depth-xyz'; known: depth-bmr, depth-bmr-paper, depth-hpe"),
+        (("depth-hpe", "--strategies", "fedbest"), "fedbest"),
+        (
+            ("depth-hpe", "--models", "adabins_b5"),
+            "the study has no strategies for adabins_b5; name them with --strategies",
+        ),
+        (("depth-hpe", "--data", str(tmp_path / "none")), "none is no folder; name the data set, or a folder that"),
+        (
+            ("depth-bmr", "--data", str(tmp_path)),
+            "has no folder nyu; it needs nyu and kitti, or run `fedperc prepare bmr",
+        ),
+        ((str(tmp_path / "my.yaml"),), "cannot read"),
+    ):
+        result = run(*arguments, "--out", str(tmp_path / "out"))
+        assert result.exit_code == 2, arguments
+        assert text in result.stderr.replace("\n", " "), arguments
+    assert not (tmp_path / "out").exists()
+
+
+def test_failed_runs_are_named_and_the_exit_code_tells(tmp_path: Path) -> None:
+    write_stores(tmp_path / "stores")
+    text = STUDY.replace("{batch_size: 3, lr: 0.003}", "{batch_size: 3, lr: 0.003, optimiser: adam}")
+    (tmp_path / "study.yaml").write_text(text.replace("[fedavg, fedepth, local]", "[fedavg]"))
+
+    done = subprocess.run(command(tmp_path, tmp_path / "out"), capture_output=True, text=True, timeout=110)
+
+    assert done.returncode == 1
+    assert "failed: adabins_s fedavg seed 0" in done.stdout
+    assert "unknown key 'optimiser'; known: lr" in done.stdout
+    assert "Traceback" not in done.stderr
