@@ -155,3 +155,32 @@ class DepthFrame:
     stamp_ns: int
     intrinsics: npt.NDArray[np.float64]
     frame_id: str = "camera_optical_frame"
+
+
+@dataclass(frozen=True)
+class BevFrame:
+    """The cameras of one vehicle at one time, and which cells around it hold other vehicles.
+
+    The map has S x S square cells with the vehicle at its centre: forward is up (row 0), right is right.
+
+    Attributes:
+        cameras: N camera ids, sorted; 0 front, 1 right, 2 left, 3 back.
+        images: N pictures (H, W, 3) uint8 RGB; sizes may differ between cameras.
+        intrinsics: (N, 3, 3) float64 pinhole matrices in pixels of ``images``.
+        extrinsics: (N, 4, 4) float64 camera to vehicle in metres, both in the axes x forward, y right, z up (CARLA).
+        mask: (S, S) bool, True where a vehicle is.
+        known: (S, S) bool, False where no camera looks; such cells count neither in the loss nor in the score.
+        metres_per_cell: side of a cell [m].
+        stamp_ns: time in nanoseconds.
+        vehicle: id of the vehicle that carries the cameras.
+    """
+
+    cameras: tuple[int, ...]
+    images: tuple[npt.NDArray[np.uint8], ...]
+    intrinsics: npt.NDArray[np.float64]
+    extrinsics: npt.NDArray[np.float64]
+    mask: npt.NDArray[np.bool_]
+    known: npt.NDArray[np.bool_]
+    metres_per_cell: float
+    stamp_ns: int
+    vehicle: str

@@ -1,8 +1,8 @@
-"""What every reader, bag and generator gives: a named sequence of RGB-D frames."""
+"""What every reader, bag and generator gives: a named sequence of RGB-D frames, or of all cameras of a vehicle."""
 
 from typing import Protocol
 
-from fed_core.types import DepthFrame
+from fed_core.types import BevFrame, DepthFrame
 
 
 class DepthSequence(Protocol):
@@ -20,4 +20,22 @@ class DepthSequence(Protocol):
         """Return the number of frames."""
 
     def __getitem__(self, index: int) -> DepthFrame:
+        """Return frame ``index``; raises ``IndexError`` past the end and ``DataError`` for a broken frame."""
+
+
+class BevSequence(Protocol):
+    """Frames of vehicles that look around, in a fixed order, read one at a time.
+
+    Attributes:
+        name: short name, unique in its data set ("bus", "client_1").
+        source: where it comes from (a folder).
+    """
+
+    name: str
+    source: str
+
+    def __len__(self) -> int:
+        """Return the number of frames."""
+
+    def __getitem__(self, index: int) -> BevFrame:
         """Return frame ``index``; raises ``IndexError`` past the end and ``DataError`` for a broken frame."""
