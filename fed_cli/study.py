@@ -46,7 +46,7 @@ def study(
     from fed_cli.fleetrun.study import play, recordings, show_result
 
     config = _chosen(_load(name), models, strategies, seeds, rounds)
-    folder = out or Path("runs") / config.scenario
+    folder = out or Path("runs") / Path(name).stem
     source = None if data == GENERATED else recordings(config.scenario, Path(data), folder)
     console = Console()
     progress = play(

@@ -82,7 +82,8 @@ class _CellRun:
         network = toolbox.build(job.cell.model, settings.options)
         self._parameters = sum(p.numel() for p in network.parameters())
         unseen = [UnseenSequence(test, job.config, toolbox.describe) for test in job.scenario.tests]
-        self._bench = TestBench(unseen, network, job.cell.model, toolbox, tasks.get(job.config.task)())
+        task = tasks.get(job.config.task)()
+        self._bench = TestBench(unseen, network, job.cell.model, toolbox, task, mirror=job.config.mirror)
         self._lines = _read_lines(self._folder / ROUNDS)
         self._since_s = time.monotonic()
         run = self._folder / RUN

@@ -117,6 +117,7 @@ class StudyConfig:
     descriptor_share: float = option(0.2, help="first share of a sequence that chooses its models", low=0.01, high=0.9)
     descriptor_most: int = option(64, help="most frames that choose the models", unit="count", low=2)
     score_step: int = option(1, help="score every n-th of the remaining frames", unit="count", low=1)
+    mirror: bool = option(False, help="predict every image and its mirror image, and average (fedepth spec 7.1)")
     generated: GeneratedSettings = field(default_factory=GeneratedSettings)
     tuning: Tuning = field(default_factory=Tuning)
     ablations: Ablations = field(default_factory=Ablations)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from torch import nn
 
 from fed_core.data.open import open_source
@@ -84,9 +85,7 @@ def prefix_length(num_frames: int, config: StudyConfig, name: str) -> int:
     """Return how many first frames choose: a share of the sequence, within bounds (fedepth spec 6.1)."""
     count = max(FEWEST, min(config.descriptor_most, round(config.descriptor_share * num_frames)))
     if count >= num_frames:
-        raise DataError(
-            f"sequence {name!r} has {num_frames} frames; {count} choose its models, none is left to score"
-        )
+        raise DataError(f"sequence {name!r} has {num_frames} frames; {count} choose its models, none is left to score")
     return count
 
 
@@ -99,14 +98,23 @@ class TestBench:
         architecture: its registered name.
         toolbox: loads weights.
         task: predicts and scores.
+        mirror: average with the prediction of the mirror image.
     """
 
     __test__ = False  # not a test class
 
     def __init__(
-        self, unseen: Sequence[UnseenSequence], network: nn.Module, architecture: str, toolbox: Toolbox, task: Task
+        self,
+        unseen: Sequence[UnseenSequence],
+        network: nn.Module,
+        architecture: str,
+        toolbox: Toolbox,
+        task: Task,
+        *,
+        mirror: bool = False,
     ) -> None:
         self.unseen, self._network, self._toolbox, self._task = unseen, network, toolbox, task
+        self._mirror = mirror
         self._network.eval()
         self._signature: ModelSignature = toolbox.signature(network, architecture)
 
@@ -136,16 +144,24 @@ class TestBench:
 
     def _score(self, unseen: UnseenSequence, choice: Choice, *, everything: bool) -> SequenceScore:
         rule = unseen.sequence.score
-        predicted = [self._task.predict(self._network, frame.rgb) for frame in unseen.scored]
+        predicted = [self._predict(frame.rgb) for frame in unseen.scored]
         images = self._metrics(predicted, unseen.scored, unseen, rule.cap_m)
         near, prefix = [], []
         if everything:
-            early = [self._task.predict(self._network, frame.rgb) for frame in unseen.early]
+            early = [self._predict(frame.rgb) for frame in unseen.early]
             prefix = self._metrics(early, unseen.early, unseen, rule.cap_m)
             near = self._metrics(predicted, unseen.scored, unseen, rule.near_cap_m) if rule.near_cap_m else []
         if not images:
             raise DataError(f"no frame of {unseen.sequence.name!r} has a depth between its bounds; nothing to score")
         return SequenceScore(unseen.sequence, choice, images, prefix, near, predicted[len(predicted) // 2])
+
+    def _predict(self, rgb: Array) -> Array:
+        predicted = self._task.predict(self._network, rgb)
+        if not self._mirror:
+            return predicted
+        mirrored = self._task.predict(self._network, np.ascontiguousarray(rgb[:, ::-1]))
+        average: Array = (predicted + mirrored[:, ::-1]) / 2
+        return average
 
     def _metrics(
         self, predicted: Sequence[Array], frames: Sequence[DepthFrame], unseen: UnseenSequence, cap_m: float

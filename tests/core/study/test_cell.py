@@ -12,10 +12,12 @@ import pytest
 from fed_core.errors import DataError
 from fed_core.study.cell import CellJob, run_cell
 from fed_core.study.config import Cell, StudyConfig
+from fed_core.study.evaluation import TestBench
 from fed_core.study.scenario import Scenario, from_stores
+from fed_core.tasks.depth.task import DepthTask
 from fed_core.training import jobs
 from tests.core.study.small import config, write_stores
-from tests.core.training.tiny import toolbox
+from tests.core.training.tiny import tiny, toolbox
 
 
 @pytest.fixture(autouse=True)
@@ -134,3 +136,18 @@ def test_too_short_unseen_sequence_is_told(scenario: Scenario, tmp_path: Path) -
 
     with pytest.raises(DataError, match="'unseen_bright' has 2 frames; 2 choose its models, none is left to score"):
         run(short, tmp_path, "fedavg")
+
+
+def test_mirrored_prediction_is_the_mean_of_both_views(scenario: Scenario, tmp_path: Path) -> None:
+    """A network that reads one column only: the mirror image shows it the other side."""
+
+    class Columns(DepthTask):
+        def predict(self, network: Any, rgb: Any) -> Any:
+            return np.broadcast_to(np.arange(rgb.shape[1], dtype=np.float32) + rgb[0, 0, 0], rgb.shape[:2])
+
+    bench = TestBench([], tiny(), "tiny", toolbox(), Columns(), mirror=True)
+    rgb = np.zeros((2, 3, 3), np.uint8)
+    rgb[0, 2] = 10
+
+    # As it is: 0 1 2. Mirrored it begins with 10, so 10 11 12, and turned back 12 11 10.
+    np.testing.assert_array_equal(bench._predict(rgb), np.broadcast_to([6.0, 6.0, 6.0], (2, 3)))
