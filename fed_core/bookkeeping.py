@@ -55,6 +55,7 @@ class RunBook:
         self._run_id, self._run = run_id, run
         self.store = BlobStore(folder / "blobs")
         self.strategy = make_strategy(run.strategy, run.strategy_options)
+        self.strategy.check_training(run.train)
         self._initial: ev.InitialModel | None = None
         self._journal = Journal(folder / "journal.sqlite", run_id, to_tree(run))
 

@@ -52,10 +52,18 @@ class TensorSpec:
 
 @dataclass(frozen=True)
 class ModelSignature:
-    """What an update must look like: architecture name and every tensor, in state-dict order."""
+    """What an update must look like: architecture name and every tensor, in state-dict order.
+
+    Attributes:
+        architecture: registered name of the network.
+        tensors: every tensor.
+        parts: tensors by the part of the network that they belong to ("head", "camera", "attention"), for methods that
+            treat such a part in its own way; only what the network names.
+    """
 
     architecture: str
     tensors: tuple[TensorSpec, ...]
+    parts: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
 
     @property
     def digest(self) -> str:
@@ -76,13 +84,15 @@ class ModelSignature:
     def to_json(self) -> Json:
         """Return a JSON tree; :meth:`from_json` reads it."""
         rows: list[Json] = [[t.name, list(t.shape), t.dtype, t.trainable, t.owner, t.module] for t in self.tensors]
-        return {"architecture": self.architecture, "tensors": rows}
+        parts: dict[str, Json] = {part: list(names) for part, names in self.parts.items()}
+        return {"architecture": self.architecture, "tensors": rows, "parts": parts}
 
     @classmethod
     def from_json(cls, tree: Any) -> "ModelSignature":
         """Read what :meth:`to_json` wrote."""
         specs = (TensorSpec(n, tuple(s), d, bool(t), o, m) for n, s, d, t, o, m in tree["tensors"])
-        return cls(str(tree["architecture"]), tuple(specs))
+        parts = {part: tuple(names) for part, names in tree.get("parts", {}).items()}
+        return cls(str(tree["architecture"]), tuple(specs), parts)
 
 
 @dataclass(frozen=True)

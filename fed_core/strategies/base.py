@@ -23,6 +23,7 @@ from fed_core.strategies.averaging import Combine, Mixer, Row, linear
 from fed_core.types import Array, Choice, Descriptor, Json, Memory, ModelSignature, Tensors
 
 if TYPE_CHECKING:
+    import torch
     from torch import Tensor, nn
 
 GLOBAL = "global"
@@ -140,10 +141,14 @@ class LocalState:
         extras: tensors of the plan's ``extras``, by key.
         values: numbers of the plan.
         num_samples: local training samples.
+        signature: names, shapes and dtypes of the model.
+        optimizer: the round's optimiser; a rule may put in and read out what it remembers.
         lr: learning rate of the current step (of the first parameter group).
         step: optimiser steps done in this round.
+        num_steps: optimiser steps of this round.
         epoch: current epoch of this round, from 0.
         num_epochs: epochs of this round.
+        shared: what several rules of a round need and one of them computes, by a name of its own.
         batches: ``batches(n)`` yields about n of the robot's own training samples in batches, without augmentation,
             the same ones for the same run, robot and round.
         forward: ``forward(model, batch)`` returns what ``model`` (the trained one or a copy) makes of a batch.
@@ -156,10 +161,14 @@ class LocalState:
     extras: Mapping[str, Tensors]
     values: Mapping[str, Json]
     num_samples: int
+    signature: ModelSignature = ModelSignature("", ())
+    optimizer: "torch.optim.Optimizer | None" = None
     lr: float = 0.0
     step: int = 0
+    num_steps: int = 1
     epoch: int = 0
     num_epochs: int = 1
+    shared: dict[str, Any] = field(default_factory=dict)
     batches: Callable[[int], Iterable[Any]] = _not_offered
     forward: Callable[["nn.Module", Any], Any] = _not_offered
     task_loss: Callable[[Any, Any], "Tensor"] = _not_offered
@@ -216,6 +225,13 @@ class Strategy(ABC):
     paper: ClassVar[str] = ""
     #: Kind of descriptor that every robot sends before round 1, or None.
     descriptor: ClassVar[str | None] = None
+
+    def check_training(self, train: Mapping[str, Json]) -> None:  # noqa: B027 - most methods take everything
+        """Refuse options of local training (as the fleet file gives them) that the method cannot work with.
+
+        Raises:
+            ConfigError: names both options.
+        """
 
     def begin(self, state: ServerState) -> Aggregate:
         """Return what the first round starts from; ``state.blobs`` holds the initial model under "global"."""

@@ -80,8 +80,8 @@ class Scaffold(Strategy):
     def aggregate(self, updates: Sequence[Update], state: ServerState) -> Aggregate:
         """Return the moved model and the new control; an update without a fitting control moves the model only."""
         ordered, ledger = in_order(updates), Ledger.of(state)
-        shapes = _shapes(state.signature)
-        counting = [u for u in ordered if ledger.accepts(u.robot_id, state) and _fits(u, shapes)]
+        shapes = control_shapes(state.signature)
+        counting = [u for u in ordered if ledger.accepts(u.robot_id, state) and sends_control(u, shapes)]
         counted = [update.robot_id for update in counting]
         after = ledger.after(counted, state.round)
         log: dict[str, Json] = {"without_control": [u.robot_id for u in ordered if u.robot_id not in counted]}
@@ -124,27 +124,30 @@ class Scaffold(Strategy):
                 summed += self._weight(state.robots[update.robot_id]) * update.extras[name].astype(np.float64)
             control = np.asarray(summed / total)
             square += float(np.vdot(control, control))
-            yield name, {GLOBAL: self._moved(model, name, mean), CONTROL: control.astype(wide(mean.dtype))}
+            yield name, {GLOBAL: moved_by(self.eta_g, model, name, mean), CONTROL: control.astype(wide(mean.dtype))}
         log["control_norm"] = square**0.5
 
-    def _moved(self, model: Mapping[str, Array], name: str, mean: Array) -> Array:
-        if self.eta_g == 1.0:
-            return mean  # bit by bit
-        old = model[name].astype(np.float64)
-        return np.asarray(old + self.eta_g * (mean - old), mean.dtype)
+
+def moved_by(eta_g: float, model: Mapping[str, Array], name: str, mean: Array) -> Array:
+    """Return the tensor ``name`` of ``model`` after a step of ``eta_g`` towards the robots' mean."""
+    if eta_g == 1.0:
+        return mean  # bit by bit
+    old = model[name].astype(np.float64)
+    return np.asarray(old + eta_g * (mean - old), mean.dtype)
 
 
 def _plans(ledger: Ledger, extras: tuple[str, ...], state: ServerState) -> dict[str, RobotPlan]:
     return {robot_id: RobotPlan((GLOBAL,), extras, ledger.values(robot_id, state)) for robot_id in state.robots}
 
 
-def _shapes(signature: ModelSignature) -> dict[str, tuple[int, ...]]:
+def control_shapes(signature: ModelSignature) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of a control: one tensor for every parameter."""
     names = learned(signature)
     return {spec.name: spec.shape for spec in signature.tensors if spec.name in names}
 
 
-def _fits(update: Update, shapes: Mapping[str, tuple[int, ...]]) -> bool:
-    """Tell whether a robot sent the change of its control for every parameter, in the right shape."""
+def sends_control(update: Update, shapes: Mapping[str, tuple[int, ...]]) -> bool:
+    """Tell whether a robot sent its control (or the change of it) for every parameter, in the right shape."""
     if set(shapes) != set(update.extras):
         return False
     sent = {name: update.extras[name] for name in shapes}
@@ -174,13 +177,23 @@ class Corrected(LocalRule):
 
     def correct_gradient(self, state: LocalState) -> None:
         """Write down the raw gradient, then add the correction."""
+        self._note(state)
+        for name, parameter in state.model.named_parameters():
+            if parameter.grad is not None:
+                parameter.grad.add_(self._shift[name])
+
+    def _note(self, state: LocalState) -> None:
+        """Add the raw gradients to their sums."""
+        if self._by_path:
+            return
         for name, parameter in state.model.named_parameters():
             if parameter.grad is None:
                 continue
-            if not self._by_path:
-                raw = widened(parameter.grad.detach())
-                self._sums[name] = self._sums[name] + raw if name in self._sums else raw.clone()
-            parameter.grad.add_(self._shift[name])
+            raw = widened(parameter.grad.detach())
+            if name in self._sums:
+                self._sums[name].add_(raw)
+            else:
+                self._sums[name] = raw.clone()
 
     def after_step(self, state: LocalState) -> None:
         """Refuse optimisers whose path says nothing about gradients, at the first step."""
@@ -189,10 +202,13 @@ class Corrected(LocalRule):
 
     def finish(self, state: LocalState) -> LocalResult:
         """Send the change of the control; remember the new one."""
-        estimate = self._path(state) if self._by_path else self._mean(state)
-        after = {name: array.astype(self._own[name].dtype) for name, array in estimate.items()}
+        after = self._renewed(state)
         change = {name: after[name] - self._own[name] for name in after}
         return LocalResult(extras=change, memory=remember(state, self._own, after))
+
+    def _renewed(self, state: LocalState) -> dict[str, Array]:
+        estimate = self._path(state) if self._by_path else self._mean(state)
+        return {name: array.astype(self._own[name].dtype) for name, array in estimate.items()}
 
     def _mean(self, state: LocalState) -> dict[str, Array]:
         none = {name: np.zeros_like(array) for name, array in self._own.items()}  # no gradient reached it

@@ -16,19 +16,15 @@ import torch
 from torch import nn
 
 from fed_core.config import from_tree
-from fed_core.data.open import open_source
-from fed_core.data.sequence import DepthSequence
-from fed_core.data.units import valid_share
 from fed_core.errors import ConfigError, DataError
 from fed_core.strategies.base import LocalState, Strategy, make_strategy
-from fed_core.tasks.base import Dataset, tasks
+from fed_core.tasks.base import Dataset, Task, tasks
 from fed_core.training.local import OnProgress, TrainConfig, TrainOutcome, seeded, train
-from fed_core.types import Array, DepthFrame, Descriptor, Memory, ModelSignature, Tensors
+from fed_core.types import Array, Descriptor, Memory, ModelSignature, Tensors
 from fed_core.wire.codec import load_memory, open_tensors, save_memory, write_tensors
 
-#: Most frames that a descriptor is computed from (fedepth spec 2.1), and the least share of known depth in a frame.
+#: Most frames that a descriptor is computed from (fedepth spec 2.1).
 DESCRIPTOR_FRAMES = 256
-MIN_VALID = 0.01
 #: Prepared samples that a process keeps: a robot has one recording, a simulation those of all its robots.
 KEPT_BYTES = 2**30
 
@@ -79,15 +75,17 @@ def count_samples(arguments: Mapping[str, Any], toolbox: Toolbox, on_progress: O
 
 
 def describe_samples(arguments: Mapping[str, Any], toolbox: Toolbox, on_progress: OnProgress) -> dict[str, Any]:
-    """Describe at most 256 of the samples. Arguments: kind_of, robot_id, source, base.
+    """Describe at most 256 of the samples. Arguments: task, kind_of, robot_id, source, base.
 
     Answer: tensors (lists of float), num_frames, encoder.
     """
-    sequence = open_source(arguments["source"], Path(arguments["base"]))
+    task = tasks.get(arguments["task"])()
+    sequence = task.open(arguments["source"], Path(arguments["base"]))
     rng = np.random.default_rng(_seed("descriptor", arguments["robot_id"]))
     drawn = sorted(rng.permutation(len(sequence))[:DESCRIPTOR_FRAMES].tolist())
     try:
-        descriptor = toolbox.describe((frame.rgb for frame in _usable(sequence, drawn)), arguments["kind_of"])
+        images = (image for sample in _usable(task, sequence, drawn) for image in task.images(sample))
+        descriptor = toolbox.describe(images, arguments["kind_of"])
     except DataError as err:
         text = f"robot {arguments['robot_id']!r} cannot describe its {len(sequence)} frame(s)"
         raise DataError(f"{text}: {err}") from err
@@ -122,6 +120,7 @@ def train_round(arguments: Mapping[str, Any], toolbox: Toolbox, on_progress: OnP
         extras={key: open_tensors(Path(path)) for key, path in arguments["extras"].items()},
         values=arguments["values"],
         num_samples=len(dataset),
+        signature=signature,
         lr=config.lr_of(arguments["round"], arguments["total_rounds"]),
         batches=lambda count: _probe_batches(task, dataset, count, config.batch_size, seed=seed, device=device),
         forward=task.forward,
@@ -148,24 +147,24 @@ def _dataset(arguments: Mapping[str, Any], network: nn.Module) -> Dataset:
     key = json.dumps(parts, sort_keys=True)
     dataset = _prepared.pop(key, None)
     if dataset is None:
-        sequence = open_source(arguments["source"], Path(arguments["base"]))
-        frames = _usable(sequence, range(len(sequence)))
-        dataset = tasks.get(arguments["task"])().prepare(frames, network)
+        task = tasks.get(arguments["task"])()
+        sequence = task.open(arguments["source"], Path(arguments["base"]))
+        dataset = task.prepare(_usable(task, sequence, range(len(sequence))), network)
     _prepared[key] = dataset  # last = used last
     while len(_prepared) > 1 and sum(kept.size_bytes for kept in _prepared.values()) > KEPT_BYTES:
         del _prepared[next(iter(_prepared))]
     return dataset
 
 
-def _usable(sequence: DepthSequence, indexes: Any) -> Iterator[DepthFrame]:
-    """Yield the frames that load and hold enough depth."""
+def _usable(task: Task, sequence: Any, indexes: Any) -> Iterator[Any]:
+    """Yield the samples that load and hold enough to learn from."""
     for index in indexes:
         try:
-            frame = sequence[index]
+            sample = sequence[index]
         except DataError:
             continue
-        if valid_share(frame.depth_m) >= MIN_VALID:
-            yield frame
+        if task.usable(sample):
+            yield sample
 
 
 def _seeded(arguments: Mapping[str, Any], toolbox: Toolbox) -> nn.Module:

@@ -115,10 +115,10 @@ def train(
     """
     device = next(state.model.parameters()).device
     rng = np.random.default_rng(seed)
-    optimizer = _optimizer(state.model, config, state.lr)
+    state.optimizer = optimizer = _optimizer(state.model, config, state.lr)
     plan = _epochs(len(dataset), config)
-    meter = _Meter(sum(len(epoch) for epoch in plan), on_progress)
-    state.num_epochs = len(plan)
+    state.num_epochs, state.num_steps = len(plan), sum(len(epoch) for epoch in plan)
+    meter = _Meter(state.num_steps, on_progress)
     with seeded(seed, device):
         rule.begin(state)
         for state.epoch, sizes in enumerate(plan):

@@ -1,7 +1,7 @@
 """What every network has: a name, options, and a state that travels as NumPy arrays."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,9 @@ class NetworkConfig(ABC):
     def build(self) -> nn.Module:
         """Return a new network; its random weights come from PyTorch's global generator."""
 
+
+#: Parts that a network may name, each by a method ``<part>_modules()`` that returns the paths of its modules.
+PARTS = ("head", "camera", "bev", "attention")
 
 networks: Registry[type[NetworkConfig]] = Registry("network", "fed_models")
 
@@ -52,7 +55,17 @@ def signature(network: nn.Module, name: str) -> ModelSignature:
         owner = key.rpartition(".")[0]
         kind = type(modules[owner]).__name__
         specs.append(TensorSpec(key, tuple(tensor.shape), _dtype(tensor), key in trainable, owner, kind))
-    return ModelSignature(name, tuple(specs))
+    return ModelSignature(name, tuple(specs), _parts(network, [spec.name for spec in specs]))
+
+
+def _parts(network: nn.Module, names: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """Return the tensors below the modules of every part that the network names."""
+    parts = {}
+    for part in PARTS:
+        if hasattr(network, f"{part}_modules"):
+            stems = tuple(f"{path}." for path in getattr(network, f"{part}_modules")())
+            parts[part] = tuple(name for name in names if name.startswith(stems))
+    return parts
 
 
 def state_arrays(network: nn.Module) -> dict[str, Array]:
