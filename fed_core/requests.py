@@ -96,14 +96,14 @@ def count_samples(samples: Samples, task: str, network: str, network_options: Ma
     return JobRequest("samples", "count", arguments, finish)
 
 
-def describe(samples: Samples, kind: str, robot_id: str) -> JobRequest:
+def describe(samples: Samples, task: str, kind: str, robot_id: str) -> JobRequest:
     """Return the job that describes the local samples; answered with ``Described``."""
 
     def finish(result: dict[str, Any]) -> ev.Event:
         tensors = {name: np.asarray(values, np.float32) for name, values in result["tensors"].items()}
         return ev.Described(Descriptor(kind, tensors, int(result["num_frames"]), result["encoder"]))
 
-    arguments = {"kind_of": kind, "robot_id": robot_id, **samples.to_json()}
+    arguments = {"task": task, "kind_of": kind, "robot_id": robot_id, **samples.to_json()}
     return JobRequest("descriptor", "describe", arguments, finish)
 
 

@@ -212,7 +212,7 @@ class Simulation:
         self._post(who, self._work(request))
 
     def _describe(self, who: str, effect: ev.Describe) -> None:
-        self._post(who, self._work(requests.describe(self._samples(who), effect.kind, who)))
+        self._post(who, self._work(requests.describe(self._samples(who), self._fleet.task, effect.kind, who)))
 
     def _train(self, who: str, effect: ev.StartTraining) -> None:
         local = {"threads": self._threads, "device": "auto"}

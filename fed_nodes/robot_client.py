@@ -127,7 +127,7 @@ class RobotClientNode(Node):
     def _describe(self, effect: ev.Describe) -> None:
         samples = self._samples
         if samples is not None:
-            self._jobs.start(requests.describe(samples, effect.kind, self._config.robot_id))
+            self._jobs.start(requests.describe(samples, self._config.task, effect.kind, self._config.robot_id))
 
     # ---- fleet ---------------------------------------------------------------------------------------------------
 

@@ -2,7 +2,8 @@
 
 import os
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -63,6 +64,10 @@ class SourceConfig:
     frame_id: str = option("", help="optical frame; default: from the recording")
     depth_unit: str = option("", help='unit of 16 bit depth in a bag; default: "mm" (REP 118)')
     parts: tuple["SourceConfig", ...] = option((), help="sources whose frames follow each other")
+    scenarios: tuple[str, ...] = option((), help="opv2v: only these scenarios of the folder")
+    options: Mapping[str, Any] = field(
+        default_factory=dict, hash=False, metadata={"help": "opv2v: cameras, label, vehicle, amcm_mask"}
+    )
 
     def __post_init__(self) -> None:
         """Check the bounds and that there is exactly one source."""
@@ -117,6 +122,8 @@ def open_source(tree: Any, base: Path) -> DepthSequence:
         base: folder of the fleet file; relative paths start here unless ``FED_PERCEPTION_DATA`` is set.
     """
     config = tree if isinstance(tree, SourceConfig) else from_tree(SourceConfig, tree, "source")
+    if config.scenarios or config.options:
+        raise ConfigError("source: 'scenarios' and 'options' belong to folders of opv2v, which task bev reads")
     whole: DepthSequence
     if config.parts:
         whole = Concatenated([partial(open_source, part, base) for part in config.parts], config.name)

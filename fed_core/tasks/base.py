@@ -5,11 +5,13 @@ PyTorch is imported here; nodes import this package only where a model is loaded
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from torch import Tensor, nn
 
+from fed_core.errors import ConfigError
 from fed_core.registry import Registry
 from fed_core.types import Array
 
@@ -29,6 +31,26 @@ class Dataset(ABC):
 
 class Task(ABC):
     """One kind of perception. Batches and outputs mean something to the task and its networks only."""
+
+    def open(self, source: Any, base: Path) -> Any:
+        """Open an entry of a fleet file.
+
+        Args:
+            source: keys and values of :class:`fed_core.data.open.SourceConfig`, or one.
+            base: folder of the fleet file; relative paths start here unless ``FED_PERCEPTION_DATA`` is set.
+
+        Returns:
+            A sequence of samples; one that is broken raises ``DataError`` when it is asked for.
+        """
+        raise ConfigError(f"{type(self).__name__} opens no recordings")
+
+    def usable(self, sample: Any) -> bool:
+        """Tell whether a sample holds enough to learn from."""
+        return True
+
+    def images(self, sample: Any) -> Sequence[Array]:
+        """Return the pictures (H, W, 3) uint8 RGB of a sample, which descriptors are made of."""
+        raise ConfigError(f"{type(self).__name__} shows no pictures to describe")
 
     @abstractmethod
     def prepare(self, samples: Iterable[Any], network: nn.Module) -> Dataset:
@@ -51,8 +73,11 @@ class Task(ABC):
         """Return the task's loss, () float32."""
 
     @abstractmethod
-    def predict(self, network: nn.Module, rgb: Array) -> Array:
-        """Return the prediction for one image (H, W, 3) uint8 RGB, at its size; the network is in eval mode."""
+    def predict(self, network: nn.Module, inputs: Any) -> Array:
+        """Return the prediction for one image (H, W, 3) uint8 RGB, at its size, or for what else the task looks at.
+
+        The network is in eval mode.
+        """
 
     @abstractmethod
     def metrics(self, prediction: Any, sample: Any, **options: Any) -> Mapping[str, float] | None:

@@ -52,5 +52,9 @@ class BevNetwork(nn.Module, ABC):
         """Return the paths of the modules that embed where the cameras are (FedBEVT keeps them on the robot)."""
 
     @abstractmethod
+    def bev_modules(self) -> tuple[str, ...]:
+        """Return the paths of the modules that embed where the map's cells are (FedBEVT may keep them, too)."""
+
+    @abstractmethod
     def attention_modules(self) -> tuple[str, ...]:
         """Return the paths of the linear layers that make queries, keys and values (FedTP personalises the weights)."""

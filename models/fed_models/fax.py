@@ -253,6 +253,10 @@ class Fax(BevNetwork):
         """Return W_cam and W_img of every level."""
         return tuple(f"levels.{level}.{part}" for level in range(len(self.levels)) for part in ("camera", "ray"))
 
+    def bev_modules(self) -> tuple[str, ...]:
+        """Return W_bev; only the finest level has one."""
+        return ("levels.0.place",)
+
     def attention_modules(self) -> tuple[str, ...]:
         """Return query, key and value of the six cross attentions, and the self-attention's layer of all three."""
         steps = [f"levels.{level}.{step}" for level in range(len(self.levels)) for step in ("near", "far")]

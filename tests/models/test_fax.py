@@ -62,6 +62,7 @@ def test_named_parts_of_the_base_network(base: Fax) -> None:
 
     assert sum(count(parts[path]) for path in base.head_modules()) == 435_074
     assert sum(count(parts[path]) for path in base.camera_modules()) == 3_072
+    assert sum(count(parts[path]) for path in base.bev_modules()) == 3 * 128
     assert len(weights) == 19 and sum(weight.numel() for weight in weights) == 344_064
     assert set(base.final_layer()) <= set(base.state_dict())
 

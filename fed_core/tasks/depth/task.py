@@ -1,6 +1,7 @@
 """The depth task: RGB-D frames to batches, and a network's depth back to the image's size."""
 
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import cv2
@@ -10,6 +11,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from fed_core.data.open import open_source
+from fed_core.data.sequence import DepthSequence
+from fed_core.data.units import valid_share
 from fed_core.errors import DataError
 from fed_core.metrics.depth import score_frame
 from fed_core.tasks.base import Dataset, Task, tasks
@@ -19,6 +23,8 @@ from fed_core.types import IMAGE_MEAN, IMAGE_STD, Array, DepthFrame
 
 _MEAN = np.array(IMAGE_MEAN, np.float32)
 _STD = np.array(IMAGE_STD, np.float32)
+#: Least share of known depth in a frame.
+MIN_VALID = 0.01
 
 
 class DepthBatch(NamedTuple):
@@ -56,6 +62,18 @@ class DepthDataset(Dataset):
 @tasks.register("depth")
 class DepthTask(Task):
     """Monocular depth estimation."""
+
+    def open(self, source: Any, base: Path) -> DepthSequence:
+        """Open an entry of a fleet file."""
+        return open_source(source, base)
+
+    def usable(self, sample: DepthFrame) -> bool:
+        """Tell whether a frame holds enough depth."""
+        return valid_share(sample.depth_m) >= MIN_VALID
+
+    def images(self, sample: DepthFrame) -> Sequence[Array]:
+        """Return the frame's picture."""
+        return (sample.rgb,)
 
     def prepare(self, samples: Iterable[DepthFrame], network: Any) -> DepthDataset:
         """Resize frames to the network's input: colour by area, depth by nearest neighbour, so that no hole spreads.
@@ -105,13 +123,13 @@ class DepthTask(Task):
         return loss
 
     @torch.inference_mode()
-    def predict(self, network: Any, rgb: Array) -> npt.NDArray[np.float32]:
+    def predict(self, network: Any, inputs: Array) -> npt.NDArray[np.float32]:
         """Return depth (H, W) float32 metres for an image (H, W, 3) uint8 RGB."""
         height, width = network.input_size
-        small = resize_rgb(rgb, height, width).astype(np.float32) / 255.0
+        small = resize_rgb(inputs, height, width).astype(np.float32) / 255.0
         image = torch.from_numpy(((small - _MEAN) / _STD).transpose(2, 0, 1)[None].copy())
         depth = network(image.to(next(network.parameters()).device)).depth
-        full = functional.interpolate(depth, size=rgb.shape[:2], mode="bilinear", align_corners=False)
+        full = functional.interpolate(depth, size=inputs.shape[:2], mode="bilinear", align_corners=False)
         found: npt.NDArray[np.float32] = full[0, 0].float().cpu().numpy()
         return found
 

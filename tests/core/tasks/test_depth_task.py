@@ -39,7 +39,7 @@ class Constant(nn.Module):
 
 def test_the_registry_knows_it() -> None:
     assert tasks.get("depth") is DepthTask
-    with pytest.raises(UnknownNameError, match="no task is called 'flow'; known: depth"):
+    with pytest.raises(UnknownNameError, match="no task is called 'flow'; known: bev, depth"):
         tasks.get("flow")
 
 

@@ -13,6 +13,7 @@ import torch
 from fed_core.errors import ConfigError, DataError
 from fed_core.strategies.base import LocalResult, LocalRule, LocalState, strategies
 from fed_core.strategies.fedavg import FedAvg
+from fed_core.tasks.depth.task import DepthTask
 from fed_core.training import jobs
 from fed_core.training.jobs import run_job
 from fed_core.types import Memory, ModelSignature
@@ -98,17 +99,18 @@ def test_a_recording_of_the_wrong_range_has_no_samples(tmp_path: Path, samples: 
 
 
 def test_a_descriptor_travels_as_json(samples: dict[str, Any]) -> None:
-    answer = work("describe", kind_of="gaussian", robot_id="ana", **samples)
+    answer = work("describe", task="depth", kind_of="gaussian", robot_id="ana", **samples)
 
     assert answer["num_frames"] == 6 and answer["encoder"] == "mean colour"
     assert {name: len(values) for name, values in answer["tensors"].items()} == {"mean": 3, "variance": 3}
-    assert answer == work("describe", kind_of="gaussian", robot_id="ana", **samples)
+    assert answer == work("describe", task="depth", kind_of="gaussian", robot_id="ana", **samples)
 
 
 def test_a_descriptor_is_drawn_by_robot(samples: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jobs, "DESCRIPTOR_FRAMES", 3)
     answers = {
-        robot: work("describe", kind_of="gaussian", robot_id=robot, **samples) for robot in ("ana", "bob", "cho")
+        robot: work("describe", task="depth", kind_of="gaussian", robot_id=robot, **samples)
+        for robot in ("ana", "bob", "cho")
     }
 
     assert all(answer["num_frames"] == 3 for answer in answers.values())
@@ -116,13 +118,13 @@ def test_a_descriptor_is_drawn_by_robot(samples: dict[str, Any], monkeypatch: py
 
 
 def test_a_descriptor_is_of_the_kind_asked_for(samples: dict[str, Any]) -> None:
-    answer = work("describe", kind_of="subspace", robot_id="ana", **samples)
+    answer = work("describe", task="depth", kind_of="subspace", robot_id="ana", **samples)
 
     assert set(answer["tensors"]) <= {"direction0", "direction1", "direction2"}
     for row in answer["tensors"].values():
         assert np.linalg.norm(row) == pytest.approx(1.0)
     with pytest.raises(ConfigError, match="no descriptor is called 'smell'; known: gaussian, .*subspace"):
-        work("describe", kind_of="smell", robot_id="ana", **samples)
+        work("describe", task="depth", kind_of="smell", robot_id="ana", **samples)
 
 
 def test_one_frame_makes_no_descriptor(tmp_path: Path) -> None:
@@ -130,7 +132,7 @@ def test_one_frame_makes_no_descriptor(tmp_path: Path) -> None:
 
     told = r"robot 'ana' cannot describe its 1 frame\(s\): a descriptor needs at least 2 frames"
     with pytest.raises(DataError, match=told):
-        work("describe", kind_of="gaussian", robot_id="ana", source=source, base=str(tmp_path))
+        work("describe", task="depth", kind_of="gaussian", robot_id="ana", source=source, base=str(tmp_path))
 
 
 def test_training_changes_the_weights_and_repeats_itself(tmp_path: Path, samples: dict[str, Any]) -> None:
@@ -172,8 +174,8 @@ def test_prepared_samples_are_kept_until_they_fill_the_budget(
     tmp_path: Path, samples: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened: list[Any] = []
-    open_source = jobs.open_source
-    monkeypatch.setattr(jobs, "open_source", lambda *args: opened.append(args[0]) or open_source(*args))
+    open_source = DepthTask.open
+    monkeypatch.setattr(DepthTask, "open", lambda *args: opened.append(args[1]) or open_source(*args))
     other = {**samples, "source": write_folder(tmp_path / "other", 4, seed=1)}
 
     for each in (samples, other, samples, other):

@@ -1,0 +1,63 @@
+"""Where frames of all cameras come from: an entry of a fleet file."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from fed_core.config import from_tree, to_tree
+from fed_core.data.open import SourceConfig
+from fed_core.data.opv2v.sequence import open_bev
+from fed_core.data.sequence import BevSequence
+from fed_core.errors import ConfigError
+from fed_core.types import BevFrame
+
+READER = "opv2v"
+_PASSED = ("data", "name", "start", "stop", "step", "scenarios", "options")
+
+
+class Pooled:
+    """Frames of several sequences, one after the other; follows :class:`fed_core.data.sequence.BevSequence`.
+
+    Args:
+        parts: the sequences.
+        name: of the whole; default tells how many parts there are.
+        part: frames to take, as ``slice`` does.
+    """
+
+    source = "several"
+
+    def __init__(self, parts: Sequence[BevSequence], name: str = "", part: slice = slice(None)) -> None:
+        self.name = name or f"pooled_{len(parts)}"
+        self._places = [(sequence, index) for sequence in parts for index in range(len(sequence))][part]
+
+    def __len__(self) -> int:
+        """Return the number of frames."""
+        return len(self._places)
+
+    def __getitem__(self, index: int) -> BevFrame:
+        """Return frame ``index``; a broken one raises ``DataError``."""
+        sequence, place = self._places[index]
+        return sequence[place]
+
+
+def open_source(source: Any, base: Path) -> BevSequence:
+    """Open an entry of a fleet file: a folder of OPV2V's layout, or several under ``parts``.
+
+    Args:
+        source: keys and values of :class:`SourceConfig`, or one; ``options`` are those of
+            :class:`fed_core.data.opv2v.sequence.BevOptions`.
+        base: folder of the fleet file.
+
+    Raises:
+        ConfigError: another reader is named, or an option is unknown.
+        DataError: a folder is missing or holds no scenario.
+    """
+    config = source if isinstance(source, SourceConfig) else from_tree(SourceConfig, source, "source")
+    if config.generated is not None or config.reader not in ("", READER):
+        asked = "a generated sequence" if config.generated is not None else f"the layout {config.reader!r}"
+        raise ConfigError(f"task bev reads folders of the layout {READER!r}, not {asked}")
+    if config.parts:
+        parts = [open_source(part, base) for part in config.parts]
+        return Pooled(parts, config.name, slice(config.start, config.stop, config.step))
+    tree = to_tree(config)
+    return open_bev({key: tree[key] for key in _PASSED}, base)

@@ -1,0 +1,192 @@
+"""The bird's eye task: frames of several cameras to batches, and a network's map to probabilities."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from fed_core.data.sequence import BevSequence
+from fed_core.errors import DataError
+from fed_core.metrics.bev import confusion
+from fed_core.tasks.base import Dataset, Task, tasks
+from fed_core.tasks.bev.loss import vehicle_loss
+from fed_core.tasks.bev.maps import fit_map
+from fed_core.tasks.bev.source import open_source
+from fed_core.tasks.depth.task import resize_rgb
+from fed_core.types import IMAGE_MEAN, IMAGE_STD, Array, BevFrame
+
+_MEAN = torch.tensor(IMAGE_MEAN).view(3, 1, 1)
+_STD = torch.tensor(IMAGE_STD).view(3, 1, 1)
+#: Smallest determinant of an intrinsic matrix, in square pixels.
+_FLAT = 1e-6
+
+
+class Views(NamedTuple):
+    """What a network takes of vehicles with equally many cameras.
+
+    Attributes:
+        images: (B, N, 3, H, W) float32 normalised.
+        intrinsics: (B, N, 3, 3) float32, fitted to the network's images.
+        poses: (B, N, 4, 4) float32 camera to vehicle, metres; x forward, y right, z up.
+    """
+
+    images: Tensor
+    intrinsics: Tensor
+    poses: Tensor
+
+
+class BevBatch(NamedTuple):
+    """A batch; vehicles with the same number of cameras stand together.
+
+    Attributes:
+        views: groups of vehicles, fewest cameras first.
+        mask: (B, S, S) bool, True where a vehicle is; in the order of the groups.
+        known: (B, S, S) bool, where some camera looks.
+    """
+
+    views: tuple[Views, ...]
+    mask: Tensor
+    known: Tensor
+
+
+class Rig(NamedTuple):
+    """One frame in the network's size.
+
+    Attributes:
+        images: (N, H, W, 3) uint8.
+        intrinsics: (N, 3, 3) float32.
+        poses: (N, 4, 4) float32.
+    """
+
+    images: npt.NDArray[np.uint8]
+    intrinsics: npt.NDArray[np.float32]
+    poses: npt.NDArray[np.float32]
+
+
+class BevDataset(Dataset):
+    """Frames in the network's size.
+
+    Attributes:
+        rigs: cameras of each of the N frames; their number may differ.
+        mask: (N, S, S) bool.
+        known: (N, S, S) bool.
+    """
+
+    def __init__(self, rigs: Sequence[Rig], mask: npt.NDArray[np.bool_], known: npt.NDArray[np.bool_]) -> None:
+        self.rigs, self.mask, self.known = tuple(rigs), mask, known
+
+    def __len__(self) -> int:
+        """Return the number of frames."""
+        return len(self.rigs)
+
+    @property
+    def size_bytes(self) -> int:
+        """Memory of all arrays."""
+        return self.mask.nbytes + self.known.nbytes + sum(array.nbytes for rig in self.rigs for array in rig)
+
+
+@tasks.register("bev")
+class BevTask(Task):
+    """Vehicles around a vehicle, from its one to many cameras."""
+
+    def open(self, source: Any, base: Path) -> BevSequence:
+        """Open an entry of a fleet file, or several of them under ``parts``."""
+        return open_source(source, base)
+
+    def images(self, sample: BevFrame) -> Sequence[Array]:
+        """Return the pictures of all cameras."""
+        return sample.images
+
+    def prepare(self, samples: Iterable[BevFrame], network: Any) -> BevDataset:
+        """Resize images to the network's input and matrices with them, reduce masks to the network's cells.
+
+        Frames without any known cell are left out.
+        """
+        rigs, masks, knowns = [], [], []
+        for frame in samples:
+            mask, known = fit_map(frame, network.map_size, network.extent_m)
+            if known.any():
+                rigs.append(fit_rig(frame, network))
+                masks.append(mask)
+                knowns.append(known)
+        if not rigs:
+            raise DataError("no usable sample: every frame is broken or has no cell that a camera sees")
+        return BevDataset(rigs, np.stack(masks), np.stack(knowns))
+
+    def batch(self, dataset: BevDataset, indexes: Sequence[int], rng: np.random.Generator | None = None) -> BevBatch:
+        """Return the normalised batch; there is no augmentation (feddwa spec 5), so ``rng`` is not used."""
+        counts = [len(dataset.rigs[index].images) for index in indexes]
+        ordered = [indexes[place] for place in np.argsort(counts, kind="stable")]
+        views = [
+            _stacked([dataset.rigs[index] for index in ordered if len(dataset.rigs[index].images) == count])
+            for count in sorted(set(counts))
+        ]
+        known = torch.from_numpy(dataset.known[ordered])
+        return BevBatch(tuple(views), torch.from_numpy(dataset.mask[ordered]), known)
+
+    def move(self, batch: BevBatch, device: Any) -> BevBatch:
+        """Return the batch on a device."""
+        views = tuple(Views(*(part.to(device, non_blocking=True) for part in view)) for view in batch.views)
+        return BevBatch(views, batch.mask.to(device, non_blocking=True), batch.known.to(device, non_blocking=True))
+
+    def forward(self, network: nn.Module, batch: BevBatch) -> Any:
+        """Return the network's output for all vehicles, in the order of the batch."""
+        found = [network(*view) for view in batch.views]
+        return (
+            found[0] if len(found) == 1 else type(found[0])(*(torch.cat(parts) for parts in zip(*found, strict=True)))
+        )
+
+    def loss(self, network: Any, batch: BevBatch, outputs: Any) -> Tensor:
+        """Return the weighted cross entropy over the known cells."""
+        return vehicle_loss(outputs.logits, batch.mask, batch.known)
+
+    @torch.inference_mode()
+    def predict(self, network: Any, inputs: BevFrame) -> npt.NDArray[np.float32]:
+        """Return the probability (S, S) float32 of a vehicle in each cell of the network's map."""
+        device = next(network.parameters()).device
+        views = Views(*(part.to(device) for part in _stacked([fit_rig(inputs, network)])))
+        found: npt.NDArray[np.float32] = network(*views).logits.float().softmax(1)[0, 1].cpu().numpy()
+        return found
+
+    def metrics(self, prediction: npt.NDArray[np.float32], sample: BevFrame, **options: Any) -> dict[str, float] | None:
+        """Return tp, fp and fn [cells] of a prediction (S, S); None where no cell is known.
+
+        A cell is said to be a vehicle where that is the likelier class. The counts are what
+        :func:`fed_core.metrics.bev.iou_global` and ``iou_frame`` take.
+
+        Args:
+            prediction: (S, S) float32, probability of a vehicle.
+            sample: the frame.
+            **options: ``extent_m``, side of the predicted map in metres.
+        """
+        extent_m = options.get("extent_m", sample.metres_per_cell * len(sample.mask))
+        mask, known = fit_map(sample, len(prediction), extent_m)
+        if not known.any():
+            return None
+        counts = confusion(np.asarray(prediction > 0.5), mask, known)
+        return {name: float(value) for name, value in counts._asdict().items()}
+
+
+def fit_rig(frame: BevFrame, network: Any) -> Rig:
+    """Return the cameras of a frame in the network's size; a flat intrinsic matrix raises ``DataError``."""
+    height, width = network.input_size
+    if not frame.images:
+        raise DataError(f"vehicle {frame.vehicle} has no camera; a map needs at least one")
+    images, matrices = [], []
+    for camera, image, matrix in zip(frame.cameras, frame.images, frame.intrinsics, strict=True):
+        if not abs(np.linalg.det(matrix)) > _FLAT:
+            raise DataError(f"camera {camera} of vehicle {frame.vehicle} has a singular intrinsic matrix")
+        images.append(resize_rgb(image, height, width))
+        matrices.append(network.fit_intrinsics(matrix, image.shape[:2]))
+    return Rig(np.stack(images), np.stack(matrices).astype(np.float32), frame.extrinsics.astype(np.float32))
+
+
+def _stacked(rigs: Sequence[Rig]) -> Views:
+    images = torch.from_numpy(np.stack([rig.images for rig in rigs]).transpose(0, 1, 4, 2, 3).astype(np.float32))
+    intrinsics = torch.from_numpy(np.stack([rig.intrinsics for rig in rigs]))
+    poses = torch.from_numpy(np.stack([rig.poses for rig in rigs]))
+    return Views((images / 255.0 - _MEAN) / _STD, intrinsics, poses)
