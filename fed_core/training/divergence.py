@@ -46,7 +46,8 @@ def kl_divergence(reference: Tensor, local: Tensor, *, softmax: str = "class", r
         axis = 1
     wanted, got = (torch.log_softmax(logits.float(), dim=axis) for logits in (reference, local))
     each = (wanted.exp() * (wanted - got)).sum(dim=axis).flatten(1)
-    return each.mean(dim=1) if reduction == "mean" else each.sum(dim=1)
+    total = each.mean(dim=1) if reduction == "mean" else each.sum(dim=1)
+    return total.clamp(min=0.0)  # below 0 by rounding only
 
 
 def frozen_copy(model: nn.Module, weights: Mapping[str, Tensor]) -> nn.Module:

@@ -26,6 +26,19 @@ SIGNATURE = ModelSignature(
         TensorSpec("attention.bias", (4,), "float64", True, "attention", "WindowAttention"),
         TensorSpec("dct.basis", (2, 2), "float64", False, "dct", "Dct"),
     ),
+    {
+        "head": (
+            "conv.weight",
+            "conv.bias",
+            "bn.weight",
+            "bn.running_mean",
+            "bn.running_var",
+            "bn.num_batches_tracked",
+        ),
+        "camera": ("conv.bias",),
+        "bev": ("bn.weight",),
+        "attention": ("conv.weight", "attention.bias"),
+    },
 )
 
 
@@ -97,6 +110,7 @@ class Fleet:
         self.blobs: dict[str, Weights] = {GLOBAL: self.start_weights}
         self.memory = Memory()
         self.plans: dict[str, RobotPlan] = {}
+        self.own: dict[str, Weights] = {}  # each robot's weights after its last training
         self.last: Aggregate
         self.log: dict[str, object] = {}
 
@@ -113,14 +127,22 @@ class Fleet:
 
     def update(self, robot_id: str) -> Update:
         weights = self.trainer(robot_id, self.start_of(robot_id), self.round)
-        asked = self.plans[robot_id].values.get("final_layer")
-        extras = {"attention.bias": weights["attention.bias"]} if asked else {}
-        return Update(robot_id, self.robots[robot_id].num_samples, weights, extras)
+        self.own[robot_id] = weights
+        values, extras = self.plans[robot_id].values, {}
+        if values.get("final_layer"):
+            extras = {"attention.bias": weights["attention.bias"]}
+        elif "counted" in values:  # a control
+            specs = [spec for spec in self.signature.tensors if spec.trainable]
+            extras = {spec.name: np.asarray(weights[spec.name] * 0.1, np.float32) for spec in specs}
+        sent = {name: weights[name] for name in self.signature.names if name in self.strategy.uploads(self.signature)}
+        told = {"divergence": 0.1 * ord(robot_id[0]), "rate_sum": 0.5}
+        return Update(robot_id, self.robots[robot_id].num_samples, sent, extras, told)
 
     def start_of(self, robot_id: str) -> Weights:
         models = {key: self.blobs[key] for key in self.plans[robot_id].load}
         loaded = dict(self.strategy.blend(models, self.signature))
-        return {n: self.strategy.merge(n, None, loaded.get(n), Memory()) for n in self.signature.names}
+        own = self.own.get(robot_id, self.start_weights)
+        return {n: self.strategy.merge(n, own[n], loaded.get(n), Memory()) for n in self.signature.names}
 
     def join(self, robot: RobotInfo) -> RobotPlan:
         self.robots[robot.robot_id] = robot
