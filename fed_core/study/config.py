@@ -185,12 +185,24 @@ def cells_of(config: StudyConfig) -> list[Cell]:
 
 def parse_label(label: str) -> tuple[str, dict[str, Any]]:
     """Return strategy and options of a label: "fedepth:method=cliques+bn=moments"."""
-    name, _, rest = label.partition(":")
+    name, colon, rest = label.partition(":")
     options: dict[str, Any] = {}
-    for part in filter(None, rest.split("+")):
-        key, found, text = part.partition("=")
-        if not found:
-            raise ConfigError(f"strategy {label!r}: {part!r} is no option; write NAME:OPTION=VALUE+OPTION=VALUE")
-        value = yaml.safe_load(text)
-        options[key] = float(value) if isinstance(value, int) and not isinstance(value, bool) and "." in text else value
+    for part in rest.split("+") if colon else ():
+        key, equals, text = part.partition("=")
+        if not (key and equals and text) or key in options:
+            text = f"strategy {label!r}: {part!r} is no option, or one given twice"
+            raise ConfigError(f"{text}; write NAME or NAME:OPTION=VALUE+OPTION=VALUE")
+        options[key] = _value(label, text)
     return name, options
+
+
+def _value(label: str, text: str) -> Any:
+    try:
+        value = yaml.safe_load(text)
+    except yaml.YAMLError as err:
+        raise ConfigError(f"strategy {label!r}: {text!r} is no value: {' '.join(str(err).split())}") from err
+    # YAML reads 1e-3 as text, people mean a number.
+    try:
+        return float(value) if isinstance(value, str) else value
+    except ValueError:
+        return value

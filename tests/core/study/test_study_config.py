@@ -1,5 +1,7 @@
 """Study files: labels, runs, and the mistakes people make in them."""
 
+import re
+
 import pytest
 
 from fed_core.errors import ConfigError, UnknownNameError
@@ -13,8 +15,20 @@ def test_label_carries_options() -> None:
         "fedepth",
         {"method": "cliques", "tau_quantile": 0.1, "noise_correction": True},
     )
-    with pytest.raises(ConfigError, match="'fedepth:cliques': 'cliques' is no option; write NAME:OPTION=VALUE"):
-        parse_label("fedepth:cliques")
+    assert parse_label("fedprox:mu=1e-3") == ("fedprox", {"mu": 1e-3})
+    for label, part in (
+        ("fedepth:cliques", "cliques"),
+        ("fedepth:", ""),
+        ("fedepth:bn=moments+", ""),
+        ("fedepth:bn=", "bn="),
+        ("fedepth:bn=average+bn=moments", "bn=moments"),
+    ):
+        with pytest.raises(
+            ConfigError, match=f"'{re.escape(label)}': '{part}' is no option, or one given twice; write"
+        ):
+            parse_label(label)
+    with pytest.raises(ConfigError, match=r"'fedepth:bn=\[': '\[' is no value"):
+        parse_label("fedepth:bn=[")
 
 
 def test_label_lies_over_the_studys_options() -> None:
