@@ -1,0 +1,157 @@
+"""What cameras see of a street with traffic: pictures, and how many pixels of each vehicle."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from fed_core.scenes.driving.carriers import VIEW_DEG, Mount
+from fed_core.scenes.driving.palettes import atlas, sky_light
+from fed_core.scenes.driving.vehicles import Vehicle, vehicle_parts
+from fed_core.scenes.lighting import Sky
+from fed_core.scenes.meshes import Floats, Mesh, merged
+from fed_core.scenes.raycast import Raycaster
+from fed_core.scenes.renderer import Pinhole, render
+from fed_core.scenes.scene import Air, World
+
+F32 = npt.NDArray[np.float32]
+
+#: Triangles and vehicles farther than this are left out; houses and haze hide most of what lies beyond.
+SIGHT_M = 150.0
+NOTHING = -1
+
+
+@dataclass(frozen=True)
+class Backdrop:
+    """What does not move: N vertices and M triangles.
+
+    Attributes:
+        rows: (N, 14) float64 per vertex: place, texture place, normal, colour, light.
+        faces: (M, 3) int64 vertex numbers.
+        material: (M,) int32.
+        low: (M, 2) and ``high`` (M, 2): boxes around the triangles on the ground [m].
+        sky: sky and sun.
+        haze_per_m: share of light lost per metre.
+    """
+
+    rows: Floats
+    faces: npt.NDArray[np.int64]
+    material: npt.NDArray[np.int32]
+    low: Floats
+    high: Floats
+    sky: Sky
+    haze_per_m: float
+
+
+def build_backdrop(parts: Sequence[tuple[Mesh, str]], sky: Sky, haze_per_m: float) -> Backdrop:
+    """Return the fixed part of a scenario; ``parts`` are meshes with their materials."""
+    rows, faces, material = _soup(parts, sky)
+    corners = rows[faces, :2]
+    return Backdrop(rows, faces, material, corners.min(1), corners.max(1), sky, haze_per_m)
+
+
+@dataclass(frozen=True)
+class View:
+    """A street at one time, ready to be looked at.
+
+    Attributes:
+        world: triangles and light; ``world.part`` is the number of the vehicle, or -1.
+        vehicles: the vehicles in it.
+    """
+
+    world: World
+    vehicles: tuple[Vehicle, ...]
+
+    def picture(self, camera: Pinhole, pose: Floats) -> F32:
+        """Return linear light, (H, W, 3); ``pose`` (4, 4) is camera to world, optical axes."""
+        return render(self.world, camera, pose, SIGHT_M)[0]
+
+    def owners(self, camera: Pinhole, pose: Floats) -> npt.NDArray[np.int32]:
+        """Return the number of the vehicle seen in the middle of each pixel, (H, W), -1 for everything else."""
+        ways = (camera.directions() @ pose[:3, :3].T).astype(np.float32)
+        starts = np.broadcast_to(pose[:3, 3].astype(np.float32), ways.shape).copy()
+        face = self.world.rays.closest(starts, ways).face
+        seen = np.where(face >= 0, self.world.part[np.maximum(face, 0)], NOTHING)
+        return np.asarray(seen.reshape(camera.height, camera.width).astype(np.int32))
+
+
+def look(backdrop: Backdrop, vehicles: Sequence[Vehicle], around: tuple[float, float]) -> View:
+    """Return the street as it is near a point; a vehicle whose own cameras look must not be among ``vehicles``."""
+    near = [v for v in vehicles if np.hypot(v.place[0] - around[0], v.place[1] - around[1]) < SIGHT_M]
+    place = np.array(around)
+    kept = np.all((backdrop.low < place + SIGHT_M) & (backdrop.high > place - SIGHT_M), axis=1)
+    rows, faces, material = [backdrop.rows], [backdrop.faces[kept]], [backdrop.material[kept]]
+    owner = [np.full(len(faces[0]), NOTHING, np.int32)]
+    count = len(backdrop.rows)
+    for vehicle in near:
+        more, its_faces, its_material = _soup(vehicle_parts(vehicle), backdrop.sky)
+        rows.append(more)
+        faces.append(its_faces + count)
+        material.append(its_material)
+        owner.append(np.full(len(its_faces), vehicle.number, np.int32))
+        count += len(more)
+    soup = np.concatenate(rows), np.concatenate(faces), np.concatenate(material), np.concatenate(owner)
+    return View(_world(backdrop, *soup), tuple(near))
+
+
+def _world(
+    backdrop: Backdrop,
+    rows: Floats,
+    faces: npt.NDArray[np.int64],
+    material: npt.NDArray[np.int32],
+    owner: npt.NDArray[np.int32],
+) -> World:
+    rays = Raycaster(rows[:, :3], faces)
+    return World(
+        rays=rays,
+        shadows=rays,
+        atlas=atlas(),
+        corners=np.ascontiguousarray(faces.T.astype(np.int32)),
+        attributes=rows[:, 3:].astype(np.float32),
+        material=material,
+        part=owner,
+        labels=(),
+        sky=backdrop.sky,
+        air=Air(backdrop.haze_per_m, (0.0, 0.0), (0.0, 0.0)),
+        routes={},
+        exposure=1.0,
+        headlight=np.zeros(3),
+    )
+
+
+def _soup(parts: Sequence[tuple[Mesh, str]], sky: Sky) -> tuple[Floats, npt.NDArray[np.int64], npt.NDArray[np.int32]]:
+    """Return rows, faces and materials of meshes."""
+    mesh = merged([mesh for mesh, _ in parts])
+    light = sky_light(sky, mesh.normals)
+    rows = np.concatenate([mesh.vertices, mesh.uvs, mesh.normals, mesh.colors, light], 1)
+    number = atlas().numbers
+    material = np.concatenate([np.full(len(part.faces), number[name], np.int32) for part, name in parts])
+    return rows, mesh.faces, material
+
+
+def camera_of(width: int, height: int) -> Pinhole:
+    """Return the camera of all mounts for pictures of this size."""
+    return Pinhole(width, height, width / 2 / float(np.tan(np.radians(VIEW_DEG) / 2)))
+
+
+def camera_pose(vehicle: Vehicle, mount: Mount) -> Floats:
+    """Return the pose (4, 4) of a camera in the world, optical axes (right, down, forward)."""
+    c, s = np.cos(vehicle.yaw), np.sin(vehicle.yaw)
+    x, y = vehicle.place
+    left = -mount.y
+    yaw = vehicle.yaw - np.radians(mount.yaw_deg)  # the mount turns to the right, the world to the left
+    forward, right = np.array([np.cos(yaw), np.sin(yaw), 0.0]), np.array([np.sin(yaw), -np.cos(yaw), 0.0])
+    pose = np.eye(4)
+    pose[:3, :3] = np.stack([right, np.array([0.0, 0.0, -1.0]), forward], 1)
+    pose[:3, 3] = [x + c * mount.x - s * left, y + s * mount.x + c * left, mount.z]
+    return pose
+
+
+def visible(owners: Sequence[npt.NDArray[np.int32]], min_px: int) -> frozenset[int]:
+    """Return the numbers of vehicles of which a camera sees ``min_px`` pixels; ``owners`` (H, W) per camera."""
+    found: set[int] = set()
+    for picture in owners:
+        numbers, counts = np.unique(picture[picture != NOTHING], return_counts=True)
+        found.update(int(number) for number in numbers[counts >= min_px])
+    return frozenset(found)
