@@ -79,6 +79,9 @@ class Measure:
 class Divergence:
     """The divergence of the running round, each value computed once.
 
+    Attributes:
+        reference: the global model, in eval mode; nothing changes it.
+
     Args:
         state: the round; its global model is in ``extras`` under "global", or else what training started from.
         measure: how it is measured.
@@ -88,14 +91,14 @@ class Divergence:
         self._measure = measure
         given = state.extras.get(GLOBAL)
         weights = state.start if given is None else _on_device_of(state.start, given)
-        self._reference = frozen_copy(state.model, weights)
+        self.reference = frozen_copy(state.model, weights)
         self._step, self._value = -1, torch.zeros(())
         self._after: float | None = None
 
     def of_step(self, state: LocalState, batch: Any, outputs: Any) -> Tensor:
         """Return the mean over the batch that is trained on, () float32; detached unless measured ``with_grad``."""
         if self._step != state.step:
-            wanted = self._logits(state, self._reference, batch)
+            wanted = self._logits(state, self.reference, batch)
             if self._measure.eval_mode:
                 with _evaluating(state.model), torch.set_grad_enabled(self._measure.with_grad):
                     outputs = state.forward(state.model, batch)
@@ -110,7 +113,7 @@ class Divergence:
             total, count = 0.0, 0
             with _evaluating(state.model):
                 for batch in state.batches(min(state.num_samples, MOST_SAMPLES)):
-                    wanted, got = (self._logits(state, m, batch) for m in (self._reference, state.model))
+                    wanted, got = (self._logits(state, m, batch) for m in (self.reference, state.model))
                     each = self._between(wanted, got)
                     total, count = total + float(each.double().sum()), count + len(each)
             self._after = total / max(count, 1)

@@ -28,6 +28,8 @@ def first_plan(strategy: Strategy) -> RobotPlan:
 def first_round(strategy: Strategy, *, steps: int = 0, optimizer: str = "adamw", **changes: Any) -> dict[str, Any]:
     """Return the weights after the first round (or its first ``steps``) of one robot."""
     network = tiny()
+    task = DepthTask()
+    dataset = task.prepare(frames(8), network)
     config = replace(ADAMW, max_steps=steps, optimizer=optimizer, **changes)
     state = LocalState(
         model=network,
@@ -36,10 +38,12 @@ def first_round(strategy: Strategy, *, steps: int = 0, optimizer: str = "adamw",
         extras={},
         values=first_plan(strategy).values,
         num_samples=8,
+        signature=signature(network, "tiny"),
         lr=config.lr,
+        batches=lambda count: (task.batch(dataset, range(i, min(i + 4, count))) for i in range(0, count, 4)),
+        forward=task.forward,
     )
-    dataset = DepthTask().prepare(frames(8), network)
-    train(DepthTask(), dataset, config, strategy.local_rule(), state, seed=3)
+    train(task, dataset, config, strategy.local_rule(), state, seed=3)
     return state_arrays(network)
 
 

@@ -118,6 +118,7 @@ class Walkers(Fleet):
             values=plan.values,
             num_samples=self.robots[robot_id].num_samples,
             lr=self.lr * self.decay ** (self.round - 1),
+            forward=self.tasks[robot_id].forward,
         )
         rule: LocalRule = self.strategy.local_rule()
         outcome = train(self.tasks[robot_id], OneSample(), self.config, rule, state, seed=self.round)

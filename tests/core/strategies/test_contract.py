@@ -39,6 +39,7 @@ OPTIONS: dict[str, list[dict[str, object]]] = {
         {"cg_form": "incremental", "agg_weight": "w", "dwa_direction": "inverse", "kld_step_norm": True},
         {"dwa_direction": "size", "eta_g": 0.5},
     ],
+    "daloss": [{}, {"inner": "feddwa"}, {"inner": "hard", "inner_options": {"tau": 9.0}}],
 }
 #: Centralised training refuses more than one robot and has tests of its own.
 NAMES = [name for name in strategies.names() if name != "centralised"]

@@ -23,6 +23,14 @@ METHODS: list[tuple[str, dict[str, Any], dict[str, Any], set[str]]] = [
     ("feddyn", {"alpha": 0.1}, {}, {"global", "start", "drift"}),
     ("scaffold", {}, {}, {"global", "control"}),
     ("scaffold", {"control": "path"}, SGD, {"global", "control"}),
+    ("feddwa", {}, {}, {"global", "control", "control/ana", "control/ben"}),
+    (
+        "feddwa",
+        {"local_init": "persistent", "kld_source": "running"},
+        {},
+        {"global", "control", "control/ana", "control/ben"},
+    ),
+    ("daloss", {"inner": "scaffold", "kld_refresh": "per_round"}, {}, {"global", "control"}),
 ]
 every_method = pytest.mark.parametrize(("name", "options", "train", "keys"), METHODS, ids=lambda v: str(v)[:24])
 

@@ -17,6 +17,7 @@ from fed_core.types import DepthFrame, ModelSignature, TensorSpec
 
 class Output(NamedTuple):
     depth: Tensor
+    logits: Tensor  # near, far
 
 
 class TinyDepth(nn.Module):
@@ -32,8 +33,9 @@ class TinyDepth(nn.Module):
         self.head = nn.Conv2d(8, 1, 3, padding=1)
 
     def forward(self, x: Tensor) -> Output:
-        share = torch.sigmoid(self.head(self.drop(self.encoder(x))))
-        return Output(self.d_min + (self.d_max - self.d_min) * share)
+        score = self.head(self.drop(self.encoder(x)))
+        depth = self.d_min + (self.d_max - self.d_min) * torch.sigmoid(score)
+        return Output(depth, torch.cat([-score, score], dim=1))
 
     def final_layer(self) -> tuple[str, ...]:
         return ("head.weight", "head.bias")

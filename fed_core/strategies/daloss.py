@@ -1,0 +1,246 @@
+"""DALoss: any strategy, its robots pulled to the global model the more their predictions differ (arXiv:2404.17147).
+
+A robot minimises ``S + Q`` with ``Q = C D ||w_g - w||^2``: S is the task's loss, D the KL divergence of the batch's
+predictions from those of the global model that the round started from, w_g its weights. That is FedProx with
+``mu = 2 C D`` (feddwa spec 3). D is a coefficient without gradient, so Q's gradient is added by hand, as in FedProx:
+``2 C D (w - w_g)``, exactly zero at the start of a round.
+
+It wraps another strategy and hands it everything else: ``{name: daloss, options: {inner: feddwa}}``. The norm is over
+the parameters that the inner strategy shares, since private layers have no global counterpart. With ``per_step`` Q
+grows like the fourth power of a small drift, so that short training hardly feels it: see the figures ``q_over_s`` and
+``q_gradient_share`` of every round.
+"""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from fed_core.config import check, option
+from fed_core.errors import ConfigError
+from fed_core.strategies.base import (
+    Aggregate,
+    LocalResult,
+    LocalRule,
+    LocalState,
+    RobotInfo,
+    RobotPlan,
+    ServerState,
+    Strategy,
+    Update,
+    make_strategy,
+    strategies,
+)
+from fed_core.strategies.ledger import widened
+from fed_core.types import Array, Choice, Descriptor, Json, Memory, ModelSignature, Tensors
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from fed_core.training.divergence import Divergence
+
+#: Where the rule keeps the divergence of the last round, beside what the inner rule remembers.
+_REMEMBERED = "daloss/divergence"
+
+
+@strategies.register("daloss")
+@dataclass(frozen=True)
+class DALoss(Strategy):
+    """Keys and memory are the inner strategy's."""
+
+    paper: ClassVar[str] = "On the Federated Learning Framework for Cooperative Perception 2024, arXiv:2404.17147"
+
+    inner: str = option("fedavg", help="strategy that it wraps")
+    inner_options: Mapping[str, Any] = field(default_factory=dict, metadata={"help": "options of that strategy"})
+    C: float = option(0.1, help="weight of the pull; 0 = the inner strategy", low=0.0, high=1e6)
+    norm_power: int = option(2, help="the squared norm, or the norm", low=1, high=2)
+    kld_refresh: str = option(
+        "per_step", help="divergence of each batch, or of the robot's samples after its last round",
+        choices=("per_step", "per_round"),
+    )  # fmt: skip
+    kld_grad: bool = option(False, help="let gradient flow through the divergence, too")
+    kld_eval_mode: bool = option(False, help="measure in eval mode, by a second forward of the trained model")
+    kld_softmax: str = option(
+        "class", help="softmax over the classes of a pixel, or all pixels of a class", choices=("class", "spatial")
+    )
+    kld_reduction: str = option("mean", help="of what the softmax leaves", choices=("mean", "sum"))
+    cv_includes_q: bool = option(True, help="the inner strategy's control variates hold the gradient of Q")
+    _strategy: Strategy = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if self.inner == "daloss":
+            raise ConfigError("daloss cannot wrap itself; set inner to another strategy")
+        inner = make_strategy(self.inner, self.inner_options)
+        object.__setattr__(self, "_strategy", inner)  # frozen, but derived from the fields
+        object.__setattr__(self, "descriptor", inner.descriptor)
+        check(self)
+        if self.kld_grad and self.kld_refresh == "per_round":
+            raise ConfigError(
+                "daloss: no gradient flows through the divergence of the last round; set kld_grad to false"
+            )
+
+    def check_training(self, train: Mapping[str, Json]) -> None:
+        """Ask the inner strategy."""
+        self._strategy.check_training(train)
+
+    def begin(self, state: ServerState) -> Aggregate:
+        """Ask the inner strategy."""
+        return self._strategy.begin(state)
+
+    def aggregate(self, updates: Sequence[Update], state: ServerState) -> Aggregate:
+        """Ask the inner strategy."""
+        return self._strategy.aggregate(updates, state)
+
+    def join(self, robot: RobotInfo, state: ServerState) -> tuple[RobotPlan, Memory]:
+        """Ask the inner strategy."""
+        return self._strategy.join(robot, state)
+
+    def choose(
+        self, descriptor: Descriptor | None, models: Sequence[str], serving: Memory, robot_id: str = ""
+    ) -> Choice:
+        """Ask the inner strategy."""
+        return self._strategy.choose(descriptor, models, serving, robot_id)
+
+    def travels(self, signature: ModelSignature) -> frozenset[str]:
+        """Ask the inner strategy."""
+        return self._strategy.travels(signature)
+
+    def units(self, signature: ModelSignature) -> tuple[tuple[str, ...], ...]:
+        """Ask the inner strategy."""
+        return self._strategy.units(signature)
+
+    def uploads(self, signature: ModelSignature, mask: Array | None = None) -> frozenset[str]:
+        """Ask the inner strategy."""
+        return self._strategy.uploads(signature, mask)
+
+    def blend(self, models: Mapping[str, Tensors], signature: ModelSignature) -> Iterator[tuple[str, Array]]:
+        """Ask the inner strategy."""
+        return self._strategy.blend(models, signature)
+
+    def merge(self, name: str, own: Array | None, loaded: Array | None, memory: Memory) -> Array:
+        """Ask the inner strategy."""
+        return self._strategy.merge(name, own, loaded, memory)
+
+    def local_rule(self) -> LocalRule:
+        """Return the inner strategy's rule with the pull around it."""
+        return DivergencePull(self, self._strategy.local_rule())
+
+    def shared(self, state: LocalState) -> list[str]:
+        """Return the parameters that the pull counts."""
+        travels = self.travels(state.signature) if state.signature.tensors else frozenset(state.start)
+        return [name for name, _ in state.model.named_parameters() if name in travels]
+
+
+class DivergencePull(LocalRule):
+    """Adds the gradient of Q and leaves everything else to another rule.
+
+    Args:
+        options: of the strategy.
+        inner: the rule that is wrapped.
+    """
+
+    def __init__(self, options: DALoss, inner: LocalRule) -> None:
+        self._options, self._inner = options, inner
+
+    def begin(self, state: LocalState) -> None:
+        """Freeze the global model; take up the divergence of the last round (0 in the first)."""
+        import torch
+
+        from fed_core.training.divergence import Measure, shared_divergence
+
+        options = self._options
+        measure = Measure(options.kld_softmax, options.kld_reduction, options.kld_eval_mode, options.kld_grad)
+        self._divergence: Divergence = shared_divergence(state, measure)
+        reference = dict(self._divergence.reference.named_parameters())
+        parameters = dict(state.model.named_parameters())
+        self._pairs = [(parameters[name], reference[name]) for name in options.shared(state)]
+        zero = torch.zeros((), device=next(state.model.parameters()).device)
+        self._now: Tensor = zero + float(state.memory.values.get(_REMEMBERED, 0.0))  # type: ignore[arg-type]
+        self._sums = dict.fromkeys(("loss", "q", "divergence", "gradient", "q_gradient"), zero)
+        self._first: Tensor | None = None
+        self._inner.begin(state)
+
+    def begin_epoch(self, state: LocalState) -> None:
+        """Ask the inner rule."""
+        self._inner.begin_epoch(state)
+
+    def loss(self, state: LocalState, batch: Any, outputs: Any, task_loss: "Tensor") -> "Tensor":
+        """Measure the batch; with ``kld_grad`` the loss holds Q as a function of the divergence."""
+        loss = self._inner.loss(state, batch, outputs, task_loss)
+        if self._options.kld_refresh == "per_step" and self._options.C > 0:
+            measured = self._divergence.of_step(state, batch, outputs)
+            self._now = measured.detach()
+            self._first = self._now if self._first is None else self._first
+            if self._options.kld_grad:
+                loss = loss + self._options.C * self._distance() * measured
+        self._add(loss=task_loss.detach(), divergence=self._now)
+        return loss
+
+    def correct_gradient(self, state: LocalState) -> None:
+        """Pull, before or after the inner rule looks at the gradient."""
+        if self._options.cv_includes_q:
+            self._pull()
+        self._inner.correct_gradient(state)
+        if not self._options.cv_includes_q:
+            self._pull()
+
+    def after_step(self, state: LocalState) -> None:
+        """Ask the inner rule."""
+        self._inner.after_step(state)
+
+    def finish(self, state: LocalState) -> LocalResult:
+        """Add the figures, and what the next round needs, to the inner rule's result."""
+        result, values = self._inner.finish(state), {}
+        sums = {name: float(total) for name, total in self._sums.items()}
+        scalars = {
+            "q": sums["q"] / max(state.step, 1),
+            "q_over_s": sums["q"] / sums["loss"] if sums["loss"] else 0.0,
+            "q_gradient_share": sums["q_gradient"] / sums["gradient"] if sums["gradient"] else 0.0,
+            "step_divergence": sums["divergence"] / max(state.step, 1),
+        }
+        if self._first is not None:
+            scalars["divergence_floor"] = float(self._first)  # of equal weights: dropout and batch statistics
+        if self._options.kld_refresh == "per_round":
+            found = self._after_training(state)
+            scalars["divergence"] = found
+            values[_REMEMBERED] = found if math.isfinite(found) else 0.0
+        memory = Memory(result.memory.tensors, {**result.memory.values, **values})
+        return replace(result, scalars={**scalars, **result.scalars}, memory=memory)
+
+    def _after_training(self, state: LocalState) -> float:
+        from fed_core.training.divergence import Measure, shared_divergence
+
+        plain = Measure(self._options.kld_softmax, self._options.kld_reduction)  # as FedDWA measures
+        return shared_divergence(state, plain).after_training(state)
+
+    def _distance(self) -> "Tensor":
+        """Return ``||w_g - w||`` to the power that counts, () float32, without gradient."""
+        import torch
+
+        norms = [torch.linalg.vector_norm(widened(p.detach() - start)) for p, start in self._pairs]
+        square = torch.stack(norms).square().sum()
+        return square if self._options.norm_power == 2 else square.sqrt()
+
+    def _pull(self) -> None:
+        """Add ``C D`` times the gradient of the norm's power to every gradient that there is."""
+        if self._options.C == 0 or not self._pairs:
+            return
+        from torch.linalg import vector_norm
+
+        weight = self._options.C * self._now
+        distance = self._distance() if self._options.norm_power == 1 else None
+        # At zero distance the walk is zero, and so is the pull: any divisor but 0 will do.
+        factor = 2.0 * weight if distance is None else weight / distance.clamp(min=1e-30)
+        square, gradient = self._now * 0.0, self._now * 0.0
+        for parameter, start in self._pairs:
+            walk = parameter.detach() - start
+            square = square + vector_norm(widened(walk)).square()
+            if parameter.grad is not None:
+                gradient = gradient + vector_norm(widened(parameter.grad)).square()
+                parameter.grad.add_(walk.mul_(factor.to(walk.dtype)))
+        reached = square if distance is None else distance
+        self._add(q=weight * reached, gradient=gradient.sqrt(), q_gradient=factor * square.sqrt())
+
+    def _add(self, **values: "Tensor") -> None:
+        for name, value in values.items():
+            self._sums[name] = self._sums[name] + value
