@@ -90,6 +90,20 @@ def test_any_number_of_cameras(cameras: int, norm: str) -> None:
     assert not torch.equal(logits[0], logits[1])
 
 
+@pytest.mark.parametrize("options", [{"geom": "reference"}, {"upsample": "nearest"}])
+def test_the_other_choices_work(options: dict[str, str]) -> None:
+    default, other = seeded().train(), seeded(**options).train()
+
+    with torch.random.fork_rng(devices=[]):
+        found = []
+        for network in (default, other):
+            torch.manual_seed(0)
+            found.append(network(*rig(2)).logits.detach())
+
+    assert torch.isfinite(found[1]).all() and not torch.allclose(found[0], found[1])
+    assert signature(default, "fax").digest == signature(other, "fax").digest
+
+
 def test_feature_maps_and_logits_of_the_small_network() -> None:
     network = seeded("fax_small").eval()
     with torch.no_grad():

@@ -15,6 +15,7 @@ from fed_core.metrics.bev import confusion
 from fed_core.tasks.base import Dataset, Task, tasks
 from fed_core.tasks.bev.loss import vehicle_loss
 from fed_core.tasks.bev.maps import fit_map
+from fed_core.tasks.bev.pictures import Pictures
 from fed_core.tasks.bev.source import open_source
 from fed_core.tasks.depth.task import resize_rgb
 from fed_core.types import IMAGE_MEAN, IMAGE_STD, Array, BevFrame
@@ -54,15 +55,13 @@ class BevBatch(NamedTuple):
 
 
 class Rig(NamedTuple):
-    """One frame in the network's size.
+    """The cameras of one frame, for images in the network's size.
 
     Attributes:
-        images: (N, H, W, 3) uint8.
         intrinsics: (N, 3, 3) float32.
         poses: (N, 4, 4) float32.
     """
 
-    images: npt.NDArray[np.uint8]
     intrinsics: npt.NDArray[np.float32]
     poses: npt.NDArray[np.float32]
 
@@ -71,13 +70,16 @@ class BevDataset(Dataset):
     """Frames in the network's size.
 
     Attributes:
-        rigs: cameras of each of the N frames; their number may differ.
+        pictures: images of each of the N frames.
+        rigs: their cameras; the number may differ from frame to frame.
         mask: (N, S, S) bool.
         known: (N, S, S) bool.
     """
 
-    def __init__(self, rigs: Sequence[Rig], mask: npt.NDArray[np.bool_], known: npt.NDArray[np.bool_]) -> None:
-        self.rigs, self.mask, self.known = tuple(rigs), mask, known
+    def __init__(
+        self, pictures: Pictures, rigs: Sequence[Rig], mask: npt.NDArray[np.bool_], known: npt.NDArray[np.bool_]
+    ) -> None:
+        self.pictures, self.rigs, self.mask, self.known = pictures, tuple(rigs), mask, known
 
     def __len__(self) -> int:
         """Return the number of frames."""
@@ -85,8 +87,9 @@ class BevDataset(Dataset):
 
     @property
     def size_bytes(self) -> int:
-        """Memory of all arrays."""
-        return self.mask.nbytes + self.known.nbytes + sum(array.nbytes for rig in self.rigs for array in rig)
+        """Memory of all arrays; images on disk take none."""
+        maps = self.mask.nbytes + self.known.nbytes
+        return maps + self.pictures.size_bytes + sum(array.nbytes for rig in self.rigs for array in rig)
 
 
 @tasks.register("bev")
@@ -106,25 +109,27 @@ class BevTask(Task):
 
         Frames without any known cell are left out.
         """
-        rigs, masks, knowns = [], [], []
+        pictures, rigs, masks, knowns = Pictures(), [], [], []
         for frame in samples:
             mask, known = fit_map(frame, network.map_size, network.extent_m)
             if known.any():
-                rigs.append(fit_rig(frame, network))
+                images, rig = fit_cameras(frame, network)
+                pictures.append(images)
+                rigs.append(rig)
                 masks.append(mask)
                 knowns.append(known)
         if not rigs:
             raise DataError("no usable sample: every frame is broken or has no cell that a camera sees")
-        return BevDataset(rigs, np.stack(masks), np.stack(knowns))
+        return BevDataset(pictures, rigs, np.stack(masks), np.stack(knowns))
 
     def batch(self, dataset: BevDataset, indexes: Sequence[int], rng: np.random.Generator | None = None) -> BevBatch:
         """Return the normalised batch; there is no augmentation (feddwa spec 5), so ``rng`` is not used."""
-        counts = [len(dataset.rigs[index].images) for index in indexes]
-        ordered = [indexes[place] for place in np.argsort(counts, kind="stable")]
-        views = [
-            _stacked([dataset.rigs[index] for index in ordered if len(dataset.rigs[index].images) == count])
-            for count in sorted(set(counts))
-        ]
+        groups: dict[int, list[int]] = {}
+        for index in indexes:
+            groups.setdefault(len(dataset.rigs[index].poses), []).append(index)
+        alike = [groups[count] for count in sorted(groups)]
+        views = [_stacked([(dataset.pictures[index], dataset.rigs[index]) for index in group]) for group in alike]
+        ordered = [index for group in alike for index in group]
         known = torch.from_numpy(dataset.known[ordered])
         return BevBatch(tuple(views), torch.from_numpy(dataset.mask[ordered]), known)
 
@@ -148,7 +153,7 @@ class BevTask(Task):
     def predict(self, network: Any, inputs: BevFrame) -> npt.NDArray[np.float32]:
         """Return the probability (S, S) float32 of a vehicle in each cell of the network's map."""
         device = next(network.parameters()).device
-        views = Views(*(part.to(device) for part in _stacked([fit_rig(inputs, network)])))
+        views = Views(*(part.to(device) for part in _stacked([fit_cameras(inputs, network)])))
         found: npt.NDArray[np.float32] = network(*views).logits.float().softmax(1)[0, 1].cpu().numpy()
         return found
 
@@ -171,8 +176,11 @@ class BevTask(Task):
         return {name: float(value) for name, value in counts._asdict().items()}
 
 
-def fit_rig(frame: BevFrame, network: Any) -> Rig:
-    """Return the cameras of a frame in the network's size; a flat intrinsic matrix raises ``DataError``."""
+def fit_cameras(frame: BevFrame, network: Any) -> tuple[npt.NDArray[np.uint8], Rig]:
+    """Return a frame's images (N, H, W, 3) in the network's size, and their cameras.
+
+    A singular intrinsic matrix raises ``DataError``.
+    """
     height, width = network.input_size
     if not frame.images:
         raise DataError(f"vehicle {frame.vehicle} has no camera; a map needs at least one")
@@ -182,11 +190,13 @@ def fit_rig(frame: BevFrame, network: Any) -> Rig:
             raise DataError(f"camera {camera} of vehicle {frame.vehicle} has a singular intrinsic matrix")
         images.append(resize_rgb(image, height, width))
         matrices.append(network.fit_intrinsics(matrix, image.shape[:2]))
-    return Rig(np.stack(images), np.stack(matrices).astype(np.float32), frame.extrinsics.astype(np.float32))
+    rig = Rig(np.stack(matrices).astype(np.float32), np.asarray(frame.extrinsics, np.float32))
+    return np.stack(images), rig
 
 
-def _stacked(rigs: Sequence[Rig]) -> Views:
-    images = torch.from_numpy(np.stack([rig.images for rig in rigs]).transpose(0, 1, 4, 2, 3).astype(np.float32))
-    intrinsics = torch.from_numpy(np.stack([rig.intrinsics for rig in rigs]))
-    poses = torch.from_numpy(np.stack([rig.poses for rig in rigs]))
+def _stacked(vehicles: Sequence[tuple[npt.NDArray[np.uint8], Rig]]) -> Views:
+    pixels = np.stack([images for images, _ in vehicles]).transpose(0, 1, 4, 2, 3)
+    images = torch.from_numpy(pixels.astype(np.float32))
+    intrinsics = torch.from_numpy(np.stack([rig.intrinsics for _, rig in vehicles]))
+    poses = torch.from_numpy(np.stack([rig.poses for _, rig in vehicles]))
     return Views((images / 255.0 - _MEAN) / _STD, intrinsics, poses)

@@ -1,17 +1,21 @@
 """The bird's eye task: batches of any rig, the loss by hand, predictions, and jobs that train it."""
 
+import errno
 import math
+import tempfile
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
-from fed_core.errors import DataError
+from fed_core.errors import DataError, DiskFullError
 from fed_core.metrics.bev import Confusion, iou_global
 from fed_core.tasks.base import tasks
 from fed_core.tasks.bev import BevTask, vehicle_loss
+from fed_core.tasks.bev.pictures import Pictures
 from fed_core.types import BevFrame
 from fed_models import build
 from fed_models.fax import Fax
@@ -53,8 +57,8 @@ def test_the_task_is_registered() -> None:
 def test_frames_are_fitted_to_the_network(network: Fax) -> None:
     dataset = BevTask().prepare([frame()], network)
 
-    rig = dataset.rigs[0]
-    assert rig.images.shape == (4, 64, 64, 3) and rig.images.dtype == np.uint8
+    rig, images = dataset.rigs[0], dataset.pictures[0]
+    assert images.shape == (4, 64, 64, 3) and images.dtype == np.uint8
     # 64x48 pictures become 64x64: rows of the matrix for y grow by 4/3.
     np.testing.assert_allclose(rig.intrinsics[2], [[27.0, 0.0, 32.0], [0.0, 36.0, 32.0], [0.0, 0.0, 1.0]])
     np.testing.assert_allclose(rig.poses, frame().extrinsics, atol=1e-6)
@@ -62,6 +66,31 @@ def test_frames_are_fitted_to_the_network(network: Fax) -> None:
     # rows 16 to 18 and columns 8 to 9 of 64: two cells to one, a vehicle where any part is.
     assert np.argwhere(dataset.mask[0]).tolist() == [[8, 4], [9, 4]]
     assert dataset.size_bytes == 2 * 32 * 32 + 4 * (64 * 64 * 3 + 9 * 4 + 16 * 4)
+
+
+def test_images_beyond_the_memory_lie_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    rng = np.random.default_rng(0)
+    frames = [rng.integers(0, 255, (count, 4, 4, 3), dtype=np.uint8) for count in (1, 2, 1, 3)]
+    pictures = Pictures(memory_bytes=100)
+
+    for images in frames:
+        pictures.append(images)
+
+    assert (len(pictures), pictures.size_bytes) == (4, 48)
+    for index in (3, 0, 2, 1, 3):
+        np.testing.assert_array_equal(pictures[index], frames[index])
+    assert not list(tmp_path.iterdir())  # nothing that anybody has to clear away
+
+
+def test_a_full_disk_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full() -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", full)
+
+    with pytest.raises(DiskFullError, match=r"cannot keep prepared images in .* \(No space left on device\); free"):
+        Pictures(memory_bytes=0).append(np.zeros((1, 4, 4, 3), np.uint8))
 
 
 def test_the_reference_geometry_keeps_matrices_as_they_were() -> None:
@@ -144,6 +173,23 @@ def test_a_prediction_is_the_probability_of_a_vehicle(network: Fax) -> None:
     assert found.shape == (32, 32) and found.dtype == np.float32
     expected = task.forward(network, batch).logits.softmax(1)[0, 1]
     np.testing.assert_allclose(found, expected.detach().numpy(), rtol=1e-5)
+
+
+def test_training_on_two_frames_lowers_the_loss(network: Fax) -> None:
+    task = BevTask()
+    batch = task.batch(task.prepare([frame((0,), seed=1), frame((0,), seed=2, cells=32)], network), [0, 1])
+    optimizer, losses = torch.optim.AdamW(network.parameters(), lr=2e-3), []
+
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        for _ in range(12):
+            loss = task.loss(network, batch, task.forward(network, batch))
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+
+    assert losses[-1] < 0.8 * losses[0]
 
 
 def test_metrics_count_cells_that_are_seen() -> None:
