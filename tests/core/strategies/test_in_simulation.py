@@ -18,19 +18,14 @@ from fed_core.training import jobs
 from tests.core.training.tiny import toolbox, write_folder
 
 SGD = {"optimizer": "sgd", "lr": 3e-2, "weight_decay": 0.0}
+FEDDWA = {"global", "control", "control/ana", "control/ben"}
 METHODS: list[tuple[str, dict[str, Any], dict[str, Any], set[str]]] = [
     ("fedprox", {"mu": 0.1}, {}, {"global"}),
     ("feddyn", {"alpha": 0.1}, {}, {"global", "start", "drift"}),
     ("scaffold", {}, {}, {"global", "control"}),
     ("scaffold", {"control": "path"}, SGD, {"global", "control"}),
-    ("feddwa", {}, {}, {"global", "control", "control/ana", "control/ben"}),
-    (
-        "feddwa",
-        {"local_init": "persistent", "kld_source": "running"},
-        {},
-        {"global", "control", "control/ana", "control/ben"},
-    ),
-    ("daloss", {"inner": "scaffold", "kld_refresh": "per_round"}, {}, {"global", "control"}),
+    ("feddwa", {"local_init": "persistent", "kld_source": "running"}, {"lr": 2e-2}, FEDDWA),
+    ("daloss", {"inner": "feddwa", "kld_refresh": "per_round"}, {"lr": 2e-2}, FEDDWA),
 ]
 every_method = pytest.mark.parametrize(("name", "options", "train", "keys"), METHODS, ids=lambda v: str(v)[:24])
 
