@@ -128,7 +128,8 @@ def generate(
         for _ in _written(root, scenario, options):
             done += 1
             on_progress(done, total)
-    write_text(root / OWN_FILE, yaml.safe_dump({"generated": _use_case(options, planned)}, sort_keys=False))
+    case = {"generated": _use_case(options, planned)}
+    write_text(root / OWN_FILE, yaml.safe_dump(case, sort_keys=False, default_flow_style=None))
     return root
 
 

@@ -41,7 +41,7 @@ class MapDrawer:
             at = self.pixels(shape)
             if (at.max(0) > -1).all() and (at.min(0) < self._size).all():
                 points = np.round(at * 2**_SHIFT).astype(np.int32)
-                cv2.fillConvexPoly(picture, points, 255, cv2.LINE_AA, _SHIFT)
+                cv2.fillConvexPoly(picture, points, (255.0,), cv2.LINE_AA, _SHIFT)
         return picture
 
     def vehicles(self, vehicles: Iterable[Vehicle]) -> Picture:

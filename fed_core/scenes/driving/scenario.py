@@ -14,7 +14,7 @@ from fed_core.scenes.driving.palettes import PALETTES, drawn_sky
 from fed_core.scenes.driving.streets import Street, drawn_street, plan_of
 from fed_core.scenes.driving.traffic import Traffic, drawn_traffic
 from fed_core.scenes.driving.vehicles import Vehicle
-from fed_core.scenes.driving.view import Backdrop, View, build_backdrop, camera_of, camera_pose, look, visible
+from fed_core.scenes.driving.view import Stage, View, camera_of, camera_pose, visible
 from fed_core.scenes.meshes import Floats
 from fed_core.scenes.sensor import Sensor
 
@@ -69,6 +69,10 @@ class Scenario:
         kind: whose data it is.
         recording: sizes and times.
         words: seeds, such as (seed, client, split, number).
+
+    Attributes:
+        street: where it happens.
+        traffic: all vehicles at the time of frame 0.
     """
 
     def __init__(self, kind: ClientKind, recording: Recording, words: Sequence[int]) -> None:
@@ -78,32 +82,32 @@ class Scenario:
         palette = PALETTES[kind.palette]
         reach = _MARGIN_M + 2 * plan_of(layout).speed_mps[1] * recording.period_s * recording.frames
         self.street: Street = drawn_street(rng, layout, palette, reach)
-        self._start: Traffic = drawn_traffic(rng, self.street, kind, recording.carriers)
+        self.traffic: Traffic = drawn_traffic(rng, self.street, kind, recording.carriers)
         self._sky, self._haze = drawn_sky(rng, palette), palette.haze_per_m
         # Where the street lies in the simulator's map: shift, turn and height over its zero.
         self._origin = np.array([*rng.uniform(-300, 300, 2), rng.uniform(0.0, 8.0), rng.uniform(-180, 180)])
 
     @cached_property
-    def backdrop(self) -> Backdrop:
-        """What does not move, built on first use."""
-        return build_backdrop(self.street.parts, self._sky, self._haze)
+    def stage(self) -> Stage:
+        """What cameras see, built on first use."""
+        return Stage(self.street.parts, self._sky, self._haze)
 
     @property
     def carrier_numbers(self) -> tuple[int, ...]:
         """Ids of the vehicles with cameras."""
-        return tuple(vehicle.number for vehicle in self._start.carriers)
+        return tuple(vehicle.number for vehicle in self.traffic.carriers)
 
     def frame(self, index: int) -> dict[int, Recorded]:
         """Return what every carrier records in frame ``index``."""
-        now = self._start.at(index * self._recording.period_s)
+        now = self.traffic.at(index * self._recording.period_s)
         return {
-            carrier.number: self._record(carrier, [*others_of(carrier, now)], index * len(now.carriers) + k)
+            carrier.number: self._record(carrier, others_of(carrier, now), index * len(now.carriers) + k)
             for k, carrier in enumerate(now.carriers)
         }
 
     def _record(self, carrier: Vehicle, others: list[Vehicle], shot: int) -> Recorded:
         recording, camera = self._recording, camera_of(self._recording.width, self._recording.height)
-        view = look(self.backdrop, others, carrier.place)
+        view = self.stage.look(others, carrier.place)
         poses = [camera_pose(carrier, mount) for mount in MOUNTS[self._kind.vehicle]]
         grain = self._rng(2, shot)
         images = tuple(self._sensor.develop(view.picture(camera, pose), 1.0, grain) for pose in poses)

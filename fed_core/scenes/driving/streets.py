@@ -3,14 +3,14 @@
 The street of the vehicles with cameras runs along x; traffic keeps to the right.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from fed_core.errors import ConfigError
 from fed_core.scenes.driving.palettes import Palette
-from fed_core.scenes.meshes import Floats, Mesh, blob, box, cylinder, merged, patch
+from fed_core.scenes.meshes import Floats, Mesh, Vec, blob, box, cylinder, merged, patch
 
 LANE_M = 3.5
 MARKING_M = 0.15
@@ -121,7 +121,7 @@ class _Builder:
             self._add_houses()
         self._add_trees()
 
-    def _add(self, mesh: Mesh, material: str, tint: Sequence[float] = (1.0, 1.0, 1.0)) -> None:
+    def _add(self, mesh: Mesh, material: str, tint: Vec = (1.0, 1.0, 1.0)) -> None:
         self.street.parts.append((mesh.tinted(tint), material))
 
     def _add_road(self, low: tuple[float, float], high: tuple[float, float]) -> None:

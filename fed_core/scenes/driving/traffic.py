@@ -70,7 +70,7 @@ def _on_lane(
         if end_m > lane.length_m or (waiting and len(found) >= 5):
             return found
         x, y = lane.at(middle)
-        aside = float(rng.normal(0, 0.15))
+        aside = float(np.clip(rng.normal(0, 0.15), -0.3, 0.3))
         place = x - aside * float(np.sin(lane.yaw)), y + aside * float(np.cos(lane.yaw))
         yaw = lane.yaw + (np.pi if waiting else 0.0)  # a queue is filled from its front
         vehicle = _vehicle(rng, first_number + len(found), body, (*place, yaw), lane.speed_mps)

@@ -57,7 +57,8 @@ class Vehicle:
         length, width, _ = self.size_m
         flat = np.array([[1, 1], [-1, 1], [-1, -1], [1, -1]]) * np.array([length, width]) / 2
         c, s = np.cos(self.yaw), np.sin(self.yaw)
-        return flat @ np.array([[c, s], [-s, c]]) + np.array(self.place)
+        result: Floats = flat @ np.array([[c, s], [-s, c]]) + np.array(self.place)
+        return result
 
 
 def vehicle_parts(vehicle: Vehicle) -> list[tuple[Mesh, str]]:

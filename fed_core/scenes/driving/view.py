@@ -1,7 +1,7 @@
 """What cameras see of a street with traffic: pictures, and how many pixels of each vehicle."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -17,38 +17,26 @@ from fed_core.scenes.scene import Air, World
 
 F32 = npt.NDArray[np.float32]
 
-#: Triangles and vehicles farther than this are left out; houses and haze hide most of what lies beyond.
+#: Things farther than this are left out (measured along each axis); houses and haze hide most of what lies beyond.
 SIGHT_M = 150.0
+#: The same for vehicles, which are small.
+TRAFFIC_M = 110.0
 NOTHING = -1
 
 
 @dataclass(frozen=True)
-class Backdrop:
-    """What does not move: N vertices and M triangles.
+class Soup:
+    """Triangles without names: N vertices and M triangles.
 
     Attributes:
-        rows: (N, 14) float64 per vertex: place, texture place, normal, colour, light.
+        rows: (N, 14) float64 per vertex: place 3, texture place 2, normal 3, colour 3, light 3.
         faces: (M, 3) int64 vertex numbers.
         material: (M,) int32.
-        low: (M, 2) and ``high`` (M, 2): boxes around the triangles on the ground [m].
-        sky: sky and sun.
-        haze_per_m: share of light lost per metre.
     """
 
     rows: Floats
     faces: npt.NDArray[np.int64]
     material: npt.NDArray[np.int32]
-    low: Floats
-    high: Floats
-    sky: Sky
-    haze_per_m: float
-
-
-def build_backdrop(parts: Sequence[tuple[Mesh, str]], sky: Sky, haze_per_m: float) -> Backdrop:
-    """Return the fixed part of a scenario; ``parts`` are meshes with their materials."""
-    rows, faces, material = _soup(parts, sky)
-    corners = rows[faces, :2]
-    return Backdrop(rows, faces, material, corners.min(1), corners.max(1), sky, haze_per_m)
 
 
 @dataclass(frozen=True)
@@ -76,58 +64,73 @@ class View:
         return np.asarray(seen.reshape(camera.height, camera.width).astype(np.int32))
 
 
-def look(backdrop: Backdrop, vehicles: Sequence[Vehicle], around: tuple[float, float]) -> View:
-    """Return the street as it is near a point; a vehicle whose own cameras look must not be among ``vehicles``."""
-    near = [v for v in vehicles if np.hypot(v.place[0] - around[0], v.place[1] - around[1]) < SIGHT_M]
-    place = np.array(around)
-    kept = np.all((backdrop.low < place + SIGHT_M) & (backdrop.high > place - SIGHT_M), axis=1)
-    rows, faces, material = [backdrop.rows], [backdrop.faces[kept]], [backdrop.material[kept]]
-    owner = [np.full(len(faces[0]), NOTHING, np.int32)]
-    count = len(backdrop.rows)
-    for vehicle in near:
-        more, its_faces, its_material = _soup(vehicle_parts(vehicle), backdrop.sky)
-        rows.append(more)
-        faces.append(its_faces + count)
-        material.append(its_material)
-        owner.append(np.full(len(its_faces), vehicle.number, np.int32))
-        count += len(more)
-    soup = np.concatenate(rows), np.concatenate(faces), np.concatenate(material), np.concatenate(owner)
-    return View(_world(backdrop, *soup), tuple(near))
+class Stage:
+    """A street at all times: what stands still, and the shapes of vehicles that were seen before.
+
+    Args:
+        parts: what stands still, meshes with their materials.
+        sky: sky and sun.
+        haze_per_m: share of light lost per metre.
+    """
+
+    def __init__(self, parts: Sequence[tuple[Mesh, str]], sky: Sky, haze_per_m: float) -> None:
+        self._sky, self._haze_per_m = sky, haze_per_m
+        self._still = _soup(parts, sky)
+        corners = self._still.rows[self._still.faces, :2]
+        self._low, self._high = corners.min(1), corners.max(1)
+        self._shapes: dict[tuple[int, float], Soup] = {}
+
+    def look(self, vehicles: Sequence[Vehicle], around: tuple[float, float]) -> View:
+        """Return the street as it is near a point; a vehicle whose own cameras look must not be among ``vehicles``."""
+        place = np.array(around)
+        near = [v for v in vehicles if np.hypot(*(np.array(v.place) - place)) < TRAFFIC_M]
+        kept = np.all((self._low < place + SIGHT_M) & (self._high > place - SIGHT_M), axis=1)
+        rows, faces, material = [self._still.rows], [self._still.faces[kept]], [self._still.material[kept]]
+        owner = [np.full(len(faces[0]), NOTHING, np.int32)]
+        count = len(self._still.rows)
+        for vehicle in near:
+            shape = self._shape(vehicle)
+            rows.append(shape.rows + np.array([*vehicle.place, *[0.0] * (shape.rows.shape[1] - 2)]))
+            faces.append(shape.faces + count)
+            material.append(shape.material)
+            owner.append(np.full(len(shape.faces), vehicle.number, np.int32))
+            count += len(shape.rows)
+        soup = Soup(np.concatenate(rows), np.concatenate(faces), np.concatenate(material))
+        return View(self._world(soup, np.concatenate(owner)), tuple(near))
+
+    def _shape(self, vehicle: Vehicle) -> Soup:
+        """Return the vehicle at the origin; vehicles go straight on, so it is built once."""
+        key = vehicle.number, vehicle.yaw
+        if key not in self._shapes:
+            self._shapes[key] = _soup(vehicle_parts(replace(vehicle, place=(0.0, 0.0))), self._sky)
+        return self._shapes[key]
+
+    def _world(self, soup: Soup, owner: npt.NDArray[np.int32]) -> World:
+        rays = Raycaster(soup.rows[:, :3], soup.faces)
+        return World(
+            rays=rays,
+            shadows=rays,
+            atlas=atlas(),
+            corners=np.ascontiguousarray(soup.faces.T.astype(np.int32)),
+            attributes=soup.rows[:, 3:].astype(np.float32),
+            material=soup.material,
+            part=owner,
+            labels=(),
+            sky=self._sky,
+            air=Air(self._haze_per_m, (0.0, 0.0), (0.0, 0.0)),
+            routes={},
+            exposure=1.0,
+            headlight=np.zeros(3),
+        )
 
 
-def _world(
-    backdrop: Backdrop,
-    rows: Floats,
-    faces: npt.NDArray[np.int64],
-    material: npt.NDArray[np.int32],
-    owner: npt.NDArray[np.int32],
-) -> World:
-    rays = Raycaster(rows[:, :3], faces)
-    return World(
-        rays=rays,
-        shadows=rays,
-        atlas=atlas(),
-        corners=np.ascontiguousarray(faces.T.astype(np.int32)),
-        attributes=rows[:, 3:].astype(np.float32),
-        material=material,
-        part=owner,
-        labels=(),
-        sky=backdrop.sky,
-        air=Air(backdrop.haze_per_m, (0.0, 0.0), (0.0, 0.0)),
-        routes={},
-        exposure=1.0,
-        headlight=np.zeros(3),
-    )
-
-
-def _soup(parts: Sequence[tuple[Mesh, str]], sky: Sky) -> tuple[Floats, npt.NDArray[np.int64], npt.NDArray[np.int32]]:
-    """Return rows, faces and materials of meshes."""
+def _soup(parts: Sequence[tuple[Mesh, str]], sky: Sky) -> Soup:
     mesh = merged([mesh for mesh, _ in parts])
     light = sky_light(sky, mesh.normals)
     rows = np.concatenate([mesh.vertices, mesh.uvs, mesh.normals, mesh.colors, light], 1)
     number = atlas().numbers
     material = np.concatenate([np.full(len(part.faces), number[name], np.int32) for part, name in parts])
-    return rows, mesh.faces, material
+    return Soup(rows, mesh.faces, material)
 
 
 def camera_of(width: int, height: int) -> Pinhole:
