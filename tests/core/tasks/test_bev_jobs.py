@@ -11,10 +11,13 @@ import pytest
 import torch
 
 import fed_models
+from fed_core.bookkeeping import RunBook
 from fed_core.config import to_tree
 from fed_core.data.open import SourceConfig, open_source
 from fed_core.errors import ConfigError, DataError
+from fed_core.fleet import FleetConfig, NamedOptions, RobotEntry
 from fed_core.similarity.descriptors import describe
+from fed_core.simulation import Simulation
 from fed_core.tasks.bev import BevTask
 from fed_core.training import jobs
 from fed_core.training.jobs import Toolbox, run_job
@@ -148,3 +151,28 @@ def test_sources_of_another_task_are_named(client: Path) -> None:
         open_source(source(client), Path())
     with pytest.raises(DataError, match="is not a folder"):
         BevTask().open(source(client / "nothing"), Path())
+
+
+def test_a_fleet_of_different_rigs_learns_together(tmp_path: Path, client: Path) -> None:
+    """One vehicle with one camera, one with four; the whole of a simulated run, with descriptors."""
+    sources = {"one": {**OPTIONS, "cameras": [0]}, "four": OPTIONS}
+    fleet = FleetConfig(
+        run="run",
+        robots=tuple(
+            RobotEntry(name, SourceConfig(data=str(client), reader="opv2v", options=options), frames=3)
+            for name, options in sources.items()
+        ),
+        task="bev",
+        network=NamedOptions("fax_tiny"),
+        strategy=NamedOptions("fedepth"),
+        rounds=2,
+        train={"lr": 2e-3, "batch_size": 3},
+    )
+
+    final = Simulation(fleet, tmp_path, tmp_path / "runs", toolbox(), threads=1).run()
+
+    assert (final.finished, final.round, set(final.robots)) == (True, 2, {"one", "four"})
+    book = RunBook(tmp_path / "runs", "run", fleet.run_config())
+    losses = {(robot, number): value for number, robot, name, value in book._journal.metrics() if name == "loss"}
+    book.close()
+    assert len(losses) == 4 and all(0.0 < loss < 10.0 for loss in losses.values())
