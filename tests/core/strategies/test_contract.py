@@ -39,6 +39,7 @@ OPTIONS: dict[str, list[dict[str, object]]] = {
         {"cg_form": "incremental", "agg_weight": "w", "dwa_direction": "inverse", "kld_step_norm": True},
         {"dwa_direction": "size", "eta_g": 0.5},
     ],
+    "fedbevt": [{}, {"cap_include_bev": True}],
     "daloss": [{}, {"inner": "feddwa"}, {"inner": "hard", "inner_options": {"tau": 9.0}}],
 }
 #: Centralised training refuses more than one robot and has tests of its own.
@@ -142,7 +143,7 @@ def test_one_robot_is_enough(name: str, options: dict[str, object]) -> None:
     for _ in range(2):
         alone = train("ana", alone, run.round + 1)
         run.run(1)
-    if name == "feddyn" or options.get("eta_g", 1.0) != 1.0:
+    if name in ("feddyn", "fedtp") or options.get("eta_g", 1.0) != 1.0:
         return  # robots do not start at the mean of their models
     assert_same(run.start_of("ana"), alone)
 
