@@ -59,9 +59,10 @@ class StudyView:
 
     def _left(self, progress: Progress) -> str:
         """Return about how long the rest of the stage takes, once something is known."""
-        if not 0 < progress.done < progress.total:
+        done = progress.done - progress.found
+        if done <= 0 or progress.done >= progress.total:
             return ""
-        per_run_s = (time.monotonic() - self._stage_s) / progress.done
+        per_run_s = (time.monotonic() - self._stage_s) / done
         return f", about {max(1, round(per_run_s * (progress.total - progress.done) / 60))} min left"
 
     def __enter__(self) -> "StudyView":

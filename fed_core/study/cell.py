@@ -15,6 +15,7 @@ import numpy as np
 
 from fed_core.bookkeeping import ClosedRound
 from fed_core.data.open import SourceConfig
+from fed_core.errors import StudyError
 from fed_core.fleet import FleetConfig, NamedOptions, RobotEntry
 from fed_core.metrics.depth import mean_metrics
 from fed_core.roles.messages import FleetPlan
@@ -60,12 +61,25 @@ def run_cell(job: CellJob, toolbox: Toolbox, on_round: OnRound = lambda done, to
     Raises:
         FedError: the run cannot be carried out.
     """
+    found = read_result(job)
+    if found is not None:
+        return found
     folder = job.folder / job.cell.folder
-    if not (folder / RESULT).exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        _CellRun(job, toolbox, on_round).run()
-        shutil.rmtree(folder / RUN, ignore_errors=True)
-    result: dict[str, Any] = json.loads((folder / RESULT).read_text())
+    folder.mkdir(parents=True, exist_ok=True)
+    result = _CellRun(job, toolbox, on_round).run()
+    shutil.rmtree(folder / RUN, ignore_errors=True)
+    return result
+
+
+def read_result(job: CellJob) -> dict[str, Any] | None:
+    """Return the result of a run that is finished, else None; a broken file is an error."""
+    path = job.folder / job.cell.folder / RESULT
+    if not path.exists():
+        return None
+    try:
+        result: dict[str, Any] = json.loads(path.read_text())
+    except (OSError, ValueError) as err:
+        raise StudyError(f"cannot read {path}: {err}; delete it to run this cell again") from err
     return result
 
 
@@ -85,22 +99,25 @@ class _CellRun:
         task = tasks.get(job.config.task)()
         self._bench = TestBench(unseen, network, job.cell.model, toolbox, task, mirror=job.config.mirror)
         self._lines = _read_lines(self._folder / ROUNDS)
+        self._result: dict[str, Any] = {}
         self._since_s = time.monotonic()
         run = self._folder / RUN
         self._simulation = Simulation(self._fleet(), Path(), run, self._toolbox, on_plan=self._on_plan, threads=1)
 
-    def run(self) -> None:
-        """Run the federation; its last plan writes the result, while the run's store is still open."""
+    def run(self) -> dict[str, Any]:
+        """Run the federation; its last plan gives the result, while the run's store is still open."""
         self._simulation.run()
+        write_text(self._folder / RESULT, json.dumps(self._result, indent=1))
+        return self._result
 
-    def _write_result(self, plan: FleetPlan) -> None:
+    def _finish(self, plan: FleetPlan) -> None:
         scores = self._score(plan, everything=True)
         result = {**self._head(), **self._figures(scores), **self._clusters(), **self._costs()}
         result["variants"] = self._variants(plan)
         if self._job.panels:
             pictures.save_predictions(scores, self._folder / "panels")
             pictures.save_truth(self._bench.unseen, self._job.folder / "panels" / f"seed{self._job.cell.seed}")
-        write_text(self._folder / RESULT, json.dumps(result, indent=1))
+        self._result = result
 
     # ---- the federation ------------------------------------------------------------------------------------------
 
@@ -135,7 +152,7 @@ class _CellRun:
             self._lines.append(line)
         self._since_s = time.monotonic()
         if plan.finished:
-            self._write_result(plan)
+            self._finish(plan)
         self._on_round(closed.round, self._rounds)
 
     def _line(self, closed: ClosedRound, plan: FleetPlan, trained_s: float) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from fed_core import __version__
 from fed_core.config import to_tree
 from fed_core.errors import ConfigError, StudyError
 from fed_core.study import tuning
-from fed_core.study.cell import SCHEMA_VERSION, CellJob
+from fed_core.study.cell import SCHEMA_VERSION, CellJob, read_result
 from fed_core.study.config import Cell, StudyConfig, cells_of
 from fed_core.study.evaluation import prefix_length
 from fed_core.study.generated import GENERATED
@@ -32,6 +32,7 @@ class Progress:
     Attributes:
         stage: what is done.
         done: runs that are over.
+        found: those among them that were on disk already.
         total: runs in all.
         running: (done, total) of each step that goes on, by name.
         failures: runs that could not be carried out.
@@ -39,6 +40,7 @@ class Progress:
 
     stage: str = ""
     done: int = 0
+    found: int = 0
     total: int = 0
     running: dict[str, tuple[int, int]] = field(default_factory=dict)
     failures: list[Failure] = field(default_factory=list)
@@ -142,8 +144,10 @@ class Study:
     ) -> dict[Cell, dict[str, Any]]:
         first = min(scenarios)
         jobs = [CellJob(c, config, scenarios[c.seed], folder, panels=c.seed == first) for c in cells]
-        results = {}
-        for cell, answer in workers.run(jobs):
+        results = {job.cell: found for job in jobs if (found := read_result(job)) is not None}
+        self._progress.done = self._progress.found = len(results)
+        self._on_progress(self._progress)
+        for cell, answer in workers.run([job for job in jobs if job.cell not in results]):
             self._progress.done += 1
             self._progress.running.pop(_name(cell), None)
             if isinstance(answer, Failure):
@@ -213,7 +217,8 @@ class Study:
         write_text(self._folder / STUDY, json.dumps(tree, indent=1))
 
     def _stage(self, name: str, total: int) -> None:
-        self._progress.stage, self._progress.done, self._progress.total = name, 0, total
+        self._progress.stage, self._progress.total = name, total
+        self._progress.done = self._progress.found = 0
         self._progress.running.clear()
         self._on_progress(self._progress)
 

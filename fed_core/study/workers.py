@@ -117,10 +117,19 @@ def _start(make_toolbox: MakeToolbox, queue: Any) -> None:
 
     global _toolbox, _steps  # noqa: PLW0603 - the one state of a worker process
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    Thread(target=_die_with_parent, name="parent watch", daemon=True).start()
     torch.set_num_threads(1)
     queue.put(("pid", os.getpid()))
     made = make_toolbox()
     _toolbox, _steps = replace(made, describe=DescriptorCache(made.describe)), queue
+
+
+def _die_with_parent() -> None:
+    """End this process when the study's own is gone, however it ended; a run goes on from its journal next time."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def _run(job: CellJob) -> dict[str, Any] | Failure:

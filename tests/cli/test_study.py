@@ -80,6 +80,26 @@ def test_stopped_and_started_again_it_repeats_nothing_and_ends_with_the_same_fig
     assert figures(tmp_path / "cut") == figures(tmp_path / "whole")
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(200)
+def test_killed_study_leaves_no_process_behind(tmp_path: Path) -> None:
+    write_stores(tmp_path / "stores")
+    (tmp_path / "study.yaml").write_text(STUDY)
+    process = subprocess.Popen(
+        command(tmp_path, tmp_path / "out"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    deadline_s = time.monotonic() + 100
+    while not list((tmp_path / "out").rglob("journal.sqlite")) and time.monotonic() < deadline_s:
+        time.sleep(0.05)
+    workers = psutil.Process(process.pid).children(recursive=True)
+
+    process.kill()
+    process.wait(timeout=10)
+
+    assert len(workers) >= 2
+    assert psutil.wait_procs(workers, timeout=30)[1] == []
+
+
 def test_unknown_names_are_told_with_what_there_is(tmp_path: Path) -> None:
     for arguments, text in (
         (("depth-xyz",), "no study is called 'depth-xyz'; known: depth-bmr, depth-bmr-paper, depth-hpe"),

@@ -36,9 +36,12 @@ def results(folder: Path) -> dict[str, Any]:
 def test_study_runs_every_cell_once_and_describes_itself(stores: Path, tmp_path: Path) -> None:
     first = study(config("fedavg", "fedepth", seeds=2), tmp_path, stores).run()
     done = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("result.json")}
-    second = study(config("fedavg", "fedepth", "local", seeds=2), tmp_path, stores).run()
+    starts: list[tuple[int, int]] = []
+    more = config("fedavg", "fedepth", "local", seeds=2)
+    second = study(more, tmp_path, stores, lambda p: starts.append((p.done, p.found))).run()
 
     assert (first.done, first.failures) == (4, [])
+    assert (4, 4) in starts  # finished runs count at once
     assert (second.done, len(list(tmp_path.rglob("result.json")))) == (6, 6)
     assert all(path.stat().st_mtime_ns == when for path, when in done.items())
     tree = json.loads((tmp_path / "study.json").read_text())
@@ -94,6 +97,15 @@ def test_a_failing_run_does_not_stop_the_others(stores: Path, tmp_path: Path) ->
         ("absent fedavg seed 0", "no network is called 'absent'; known: tiny")
     ]
     assert list(results(tmp_path / "cells")) == ["tiny/fedavg/seed0/result.json"]
+
+
+def test_broken_result_is_told(stores: Path, tmp_path: Path) -> None:
+    study(config("fedavg", rounds=1), tmp_path, stores).run()
+    path = next(tmp_path.rglob("result.json"))
+    path.write_text("{")
+
+    with pytest.raises(StudyError, match=r"cannot read .*result.json: .*; delete it to run this cell again"):
+        study(config("fedavg", rounds=1), tmp_path, stores).run()
 
 
 def test_settings_are_not_mixed_in_one_folder(stores: Path, tmp_path: Path) -> None:
