@@ -38,7 +38,7 @@ class DrivingOptions:
     """What is generated."""
 
     seed: int = option(0, help="another seed is other streets and traffic", low=0)
-    frames: int = option(1024, help="training frames of all clients together", unit="count", low=4, high=1e6)
+    frames: int = option(1024, help="training frames of all clients together", unit="count", low=1, high=1e6)
     test_frames: int = option(64, help="test frames of each client", unit="count", low=1, high=1e6)
     width: int = option(256, help="width of the pictures", unit="px", low=16, high=1600)
     height: int = option(192, help="height of the pictures", unit="px", low=16, high=1200)
