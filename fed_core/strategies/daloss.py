@@ -225,21 +225,23 @@ class DivergencePull(LocalRule):
         """Add ``C D`` times the gradient of the norm's power to every gradient that there is."""
         if self._options.C == 0 or not self._pairs:
             return
-        from torch.linalg import vector_norm
+        import torch
 
         weight = self._options.C * self._now
         distance = self._distance() if self._options.norm_power == 1 else None
         # At zero distance the walk is zero, and so is the pull: any divisor but 0 will do.
         factor = 2.0 * weight if distance is None else weight / distance.clamp(min=1e-30)
-        square, gradient = self._now * 0.0, self._now * 0.0
+        walks, gradients = [], [factor.new_zeros(())]
         for parameter, start in self._pairs:
             walk = parameter.detach() - start
-            square = square + vector_norm(widened(walk)).square()
+            walks.append(torch.linalg.vector_norm(widened(walk)))
             if parameter.grad is not None:
-                gradient = gradient + vector_norm(widened(parameter.grad)).square()
-                parameter.grad.add_(walk.mul_(factor.to(walk.dtype)))
-        reached = square if distance is None else distance
-        self._add(q=weight * reached, gradient=gradient.sqrt(), q_gradient=factor * square.sqrt())
+                gradients.append(torch.linalg.vector_norm(widened(parameter.grad)))
+                parameter.grad.addcmul_(walk, factor.to(walk.dtype))
+        walked = torch.linalg.vector_norm(torch.stack(walks))
+        reached = walked.square() if distance is None else distance
+        gradient = torch.linalg.vector_norm(torch.stack(gradients))
+        self._add(q=weight * reached, gradient=gradient, q_gradient=factor * walked)
 
     def _add(self, **values: "Tensor") -> None:
         for name, value in values.items():
