@@ -67,6 +67,8 @@ class DrivingOptions:
         whole = np.maximum(np.floor(counts), 1).astype(int)
         for k in np.argsort(whole - counts, kind="stable")[: max(0, self.frames - int(whole.sum()))]:
             whole[k] += 1
+        while whole.sum() > self.frames:  # small clients were given one that others must do without
+            whole[int(np.argmax(whole))] -= 1
         return dict(zip(self.clients, (int(count) for count in whole), strict=True))
 
     def recording(self, frames: int) -> Recording:
