@@ -26,6 +26,14 @@ METHODS: list[tuple[str, dict[str, Any], dict[str, Any], set[str]]] = [
     ("scaffold", {"control": "path"}, SGD, {"global", "control"}),
     ("feddwa", {"local_init": "persistent", "kld_source": "running"}, {"lr": 2e-2}, FEDDWA),
     ("daloss", {"inner": "feddwa", "kld_refresh": "per_round"}, {"lr": 2e-2}, FEDDWA),
+    ("fedrep", {}, {"lr": 2e-2}, {"global"}),
+    ("daloss", {"inner": "fedbevt"}, {"lr": 2e-2}, {"global"}),
+    (
+        "fedtp",
+        {"hidden": 4},
+        {"lr": 3e-2},
+        {"global", "robot/ana", "robot/ben", "hypernetwork", "hypernetwork/momentum"},
+    ),
 ]
 every_method = pytest.mark.parametrize(("name", "options", "train", "keys"), METHODS, ids=lambda v: str(v)[:24])
 
@@ -81,7 +89,7 @@ def test_a_fleet_learns_and_keeps_what_the_method_needs(
 ) -> None:
     config = fleet(name, options, train)
     final = simulate(config, base, tmp_path)
-    assert set(final.blobs) == keys and final.models == ("global",)
+    assert set(final.blobs) == keys and final.models[0] == "global"
     course = losses(tmp_path, config)
     assert len(course) == 4 and course[-1] < 0.8 * course[0]
 

@@ -75,6 +75,7 @@ def signature(network: nn.Module, name: str) -> ModelSignature:
                        type(modules[key.rpartition(".")[0]]).__name__)
             for key, array in state_arrays(network).items()
         ),
+        {"head": network.final_layer(), "camera": ("encoder.0.bias",), "attention": ("encoder.0.weight",)},
     )  # fmt: skip
 
 
