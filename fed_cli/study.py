@@ -24,14 +24,17 @@ def study(
     data: Annotated[
         str, typer.Option(help="'generated', or a folder that `fedperc prepare` wrote, or the data set itself.")
     ] = GENERATED,
-    models: Annotated[str, typer.Option(help="Networks, with commas; default: the study's.")] = "",
+    models: Annotated[Optional[str], typer.Option(help="Networks, with commas; default: the study's.")] = None,  # noqa: UP007, UP045
     strategies: Annotated[
-        str,
+        Optional[str],  # noqa: UP007, UP045
         typer.Option(help="Strategies, with commas: NAME or NAME:OPTION=VALUE+...; default: the study's."),
-    ] = "",
+    ] = None,
     seeds: Annotated[Optional[int], typer.Option(min=1, help="Seeds 0, 1, ...; default: the study's.")] = None,  # noqa: UP007, UP045 - typer on Python 3.10 reads this form
     rounds: Annotated[Optional[int], typer.Option(min=1, help="Rounds; default: the study's.")] = None,  # noqa: UP007, UP045
-    out: Annotated[Optional[Path], typer.Option(help="Folder; an interrupted study in it goes on.")] = None,  # noqa: UP007, UP045
+    out: Annotated[
+        Optional[Path],  # noqa: UP007, UP045
+        typer.Option(help="Folder, default runs/NAME; an interrupted study in it goes on."),
+    ] = None,
     publish: Annotated[Optional[Path], typer.Option(help="Folder that also gets the report as Markdown.")] = None,  # noqa: UP007, UP045
     jobs: Annotated[Optional[int], typer.Option(min=1, help="Processes; default: one per CPU.")] = None,  # noqa: UP007, UP045
 ) -> None:
@@ -71,19 +74,24 @@ def _load(name: str) -> "StudyConfig":
         return load_study(Path(name))
     folder = shared_file("config/studies")
     known = sorted(path.stem for path in folder.glob("depth-*.yaml"))
+    if Path(name).is_dir():
+        raise ConfigError(f"{name} is a folder; name a study or a study file, and the folder with --out or --data")
     if name not in known:
         raise ConfigError(f"no study is called {name!r}; known: {', '.join(known)}, or name a study file (.yaml)")
     return load_study(folder / f"{name}.yaml")
 
 
 def _chosen(
-    config: "StudyConfig", models: str, strategies: str, seeds: int | None, rounds: int | None
+    config: "StudyConfig", models: str | None, strategies: str | None, seeds: int | None, rounds: int | None
 ) -> "StudyConfig":
     """Return the study with what the command line says; chosen strategies run with every chosen network."""
     from fed_core.errors import ConfigError
     from fed_core.study.config import Ablations, ModelSettings
+    from fed_models.base import networks
 
-    names, labels = _split(models), _split(strategies)
+    names, labels = _split("--models", models), _split("--strategies", strategies)
+    for name in names:
+        networks.get(name)
     shared = next(iter(config.models.values()))
     found = {name: config.models.get(name) or ModelSettings(train=shared.train) for name in names or config.models}
     if labels:
@@ -106,5 +114,10 @@ def _idle(config: "StudyConfig") -> "dict[str, ModelSettings]":
     return {config.tuning.model: replace(config.models[config.tuning.model], strategies=())}
 
 
-def _split(text: str) -> tuple[str, ...]:
-    return tuple(part.strip() for part in text.split(",") if part.strip())
+def _split(option: str, text: str | None) -> tuple[str, ...]:
+    from fed_core.errors import ConfigError
+
+    parts = tuple(part.strip() for part in (text or "").split(",") if part.strip())
+    if text is not None and not parts:
+        raise ConfigError(f"{option} is empty; name at least one, or leave it out")
+    return parts

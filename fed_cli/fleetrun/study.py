@@ -1,6 +1,9 @@
 """A study in the terminal: how far it is, and where its recordings come from."""
 
+import signal
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 
@@ -84,9 +87,23 @@ def play(
     from fed_core.study.runner import Study
     from fed_models.toolbox import toolbox
 
-    with StudyView(console) as view:
+    with _terminated_like_interrupted(), StudyView(console) as view:
         study = Study(config, folder, toolbox, data=data, jobs=jobs, command=command, on_progress=view.show)
         return study.run()
+
+
+@contextmanager
+def _terminated_like_interrupted() -> Iterator[None]:
+    """Make SIGTERM stop a study as Ctrl-C does, so that its processes end with it."""
+
+    def stop(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def show_result(console: Console, folder: Path, progress: Progress, docs: Path | None) -> None:
@@ -116,7 +133,12 @@ def recordings(scenario: str, data: Path, folder: Path) -> Path:
     out = folder / "recordings"
     if scenario == "depth-hpe":
         from fed_cli.prepare_m3ed import prepare_m3ed
+        from fed_core.data.m3ed.prepare import find_recordings
 
+        try:
+            find_recordings(data)
+        except DataError as err:
+            raise DataError(f"{err}; nor anything that `fedperc prepare` wrote") from err
         prepare_m3ed(data, out, None, "pose", "depth_to_rgb", 600)
         return out
     from fed_cli.prepare_bmr import prepare_bmr

@@ -10,8 +10,10 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from fed_core import __version__
-from fed_core.config import to_tree
+from fed_core.config import from_tree, to_tree
 from fed_core.errors import ConfigError, StudyError
 from fed_core.study import tuning
 from fed_core.study.cell import SCHEMA_VERSION, CellJob, read_result
@@ -20,6 +22,7 @@ from fed_core.study.evaluation import prefix_length
 from fed_core.study.generated import GENERATED
 from fed_core.study.scenario import Scenario, StudySequence, from_stores, held_out
 from fed_core.study.workers import Failure, MakeToolbox, Workers
+from fed_core.training.local import TrainConfig
 from fed_core.wire.files import write_text
 
 STUDY, DATA, TUNING = "study.json", "data", "tuning"
@@ -73,6 +76,7 @@ class Study:
         self._config, self._folder, self._make = config, folder, make_toolbox
         self._data, self._jobs, self._command, self._on_progress = data, jobs, command, on_progress
         self._progress = Progress()
+        self._check_settings()
         self._same_as_before()
 
     def run(self) -> Progress:
@@ -81,6 +85,7 @@ class Study:
         Raises:
             StudyError: the study cannot go on at all; a single run that fails is in the progress instead.
         """
+        self._begin()
         with Workers(self._jobs, self._make, self._on_step) as workers:
             chosen = self._tune(workers)
             config = self._config if chosen is None else tuning.with_choice(self._config, chosen["chosen"])
@@ -115,24 +120,31 @@ class Study:
         return outcome
 
     def _prepare(self, workers: Workers, seeds: Sequence[int]) -> dict[int, Scenario]:
-        self._stage("recordings", 0)
         ready = {}
         for seed in seeds:
             scenario, folder = self._scenario(seed), self._data_folder(seed)
             if not scenario.synthetic:  # prepared already
                 ready[seed] = scenario
                 continue
-            stores = workers.prepare({folder: (*scenario.clients, *scenario.tests)})[folder]
+            stores = self._stored(workers, (*scenario.clients, *scenario.tests), folder)
             cut = len(scenario.clients)
             ready[seed] = replace(scenario, clients=stores[:cut], tests=stores[cut:])
         return ready
 
     def _clients(self, workers: Workers, seed: int) -> tuple[StudySequence, ...]:
-        scenario, folder = self._scenario(seed), self._data_folder(seed)
+        scenario = self._scenario(seed)
         if not scenario.synthetic:
             return scenario.clients
-        self._stage("recordings of the clients", 0)
-        return workers.prepare({folder: scenario.clients})[folder]
+        return self._stored(workers, scenario.clients, self._data_folder(seed))
+
+    def _stored(self, workers: Workers, sequences: Sequence[StudySequence], folder: Path) -> tuple[StudySequence, ...]:
+        self._stage(f"recordings of {folder.name}", len(sequences))
+        ready = {}
+        for sequence in workers.prepare(sequences, folder):
+            ready[sequence.name] = sequence
+            self._progress.done = len(ready)
+            self._on_progress(self._progress)
+        return tuple(ready[sequence.name] for sequence in sequences)
 
     def _carry_out(
         self,
@@ -166,6 +178,24 @@ class Study:
 
     def _data_folder(self, seed: int) -> Path:
         return self._folder / DATA / f"seed{seed}"
+
+    def _check_settings(self) -> None:
+        """Refuse networks and training options that would fail only after everything was prepared."""
+        toolbox = self._make()
+        for name, settings in self._config.models.items():
+            with torch.device("meta"):
+                toolbox.build(name, dict(settings.options))
+            from_tree(TrainConfig, {**self._config.train, **settings.train}, f"train of {name}")
+
+    def _begin(self) -> None:
+        """Write down whose folder this is, before anything else lies in it."""
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+        except OSError as err:
+            raise StudyError(f"cannot make the folder {self._folder}: {err.strerror}; name another with --out") from err
+        if not (self._folder / STUDY).exists():
+            tree = {"schema": SCHEMA_VERSION, "title": self._config.title, "fixed": self._fixed()}
+            write_text(self._folder / STUDY, json.dumps(tree, indent=1))
 
     def _same_as_before(self) -> None:
         """Refuse to mix two studies in one folder; more seeds, networks or strategies are welcome."""
@@ -213,7 +243,6 @@ class Study:
             "versions": _versions(),
             "machine": f"{os.cpu_count()} CPUs, {_processor()}, {self._jobs} processes",
         }
-        self._folder.mkdir(parents=True, exist_ok=True)
         write_text(self._folder / STUDY, json.dumps(tree, indent=1))
 
     def _stage(self, name: str, total: int) -> None:

@@ -6,11 +6,11 @@ import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from queue import Empty
-from threading import Event, Thread
+from threading import Event, Thread, current_thread, main_thread
 from typing import Any
 
 from fed_core.errors import FedError, StudyError
@@ -45,12 +45,15 @@ class Workers:
     def __init__(self, count: int, make_toolbox: MakeToolbox, on_step: OnStep = lambda what, done, total: None) -> None:
         context = multiprocessing.get_context("spawn")
         self._queue: Any = context.Queue()
-        self._pids: set[int] = set()
         self._on_step = on_step
         self._closing = Event()
         self._pool = ProcessPoolExecutor(
             count, mp_context=context, initializer=_start, initargs=(make_toolbox, self._queue)
         )
+        self._others = set(multiprocessing.active_children())
+        with _no_interrupts():  # the processes inherit it: Ctrl-C is this process's to handle
+            for _ in range(count):
+                self._pool.submit(int)  # starts one
         self._listener = Thread(target=self._listen, name="study steps", daemon=True)
         self._listener.start()
 
@@ -60,32 +63,28 @@ class Workers:
 
     def __exit__(self, *args: object) -> None:
         """Stop every process, a working one, too."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
-        for pid in self._pids:
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGTERM)
+        for process in set(multiprocessing.active_children()) - self._others:
+            process.terminate()
+        self._pool.shutdown(wait=True, cancel_futures=True)
         self._closing.set()
         self._listener.join(5.0)
+        self._queue.close()
 
     def run(self, jobs: Sequence[CellJob]) -> Iterator[tuple[Cell, dict[str, Any] | Failure]]:
         """Yield each run with its result as it ends."""
         yield from self._finished({self._pool.submit(_run, job): job.cell for job in jobs})
 
-    def prepare(self, sequences: Mapping[Path, Sequence[StudySequence]]) -> dict[Path, tuple[StudySequence, ...]]:
-        """Bring recordings into stores, by folder; returns the sequences that read them from there.
+    def prepare(self, sequences: Sequence[StudySequence], folder: Path) -> Iterator[StudySequence]:
+        """Bring recordings into stores below ``folder``; yields the sequences that read them from there, as they end.
 
         Raises:
             StudyError: one of them cannot be prepared.
         """
-        parts = [(folder, sequence) for folder, group in sequences.items() for sequence in group]
-        futures = {self._pool.submit(_prepare, folder, sequence): (folder, sequence.name) for folder, sequence in parts}
-        ready: dict[tuple[Path, str], StudySequence] = {}
-        for place, (key, answer) in enumerate(self._finished(futures)):
+        futures = {self._pool.submit(_prepare, folder, sequence): sequence.name for sequence in sequences}
+        for name, answer in self._finished(futures):
             if isinstance(answer, Failure):
-                raise StudyError(f"recording {key[1]!r} cannot be prepared: {answer.text}")
-            ready[key] = answer
-            self._on_step("recordings", place + 1, len(parts))
-        return {folder: tuple(ready[folder, s.name] for s in group) for folder, group in sequences.items()}
+                raise StudyError(f"recording {name!r} cannot be prepared: {answer.text}")
+            yield answer
 
     def _finished(self, futures: Mapping["Future[Any]", Any]) -> Iterator[tuple[Any, Any]]:
         try:
@@ -98,13 +97,23 @@ class Workers:
     def _listen(self) -> None:
         while not self._closing.is_set():
             try:
-                kind, *values = self._queue.get(timeout=0.2)
+                step = self._queue.get(timeout=0.2)
             except Empty:
                 continue
-            if kind == "pid":
-                self._pids.add(values[0])
-            else:
-                self._on_step(*values)
+            self._on_step(*step)
+
+
+@contextmanager
+def _no_interrupts() -> Iterator[None]:
+    """Ignore Ctrl-C for a moment; only the main thread can."""
+    if current_thread() is not main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 _toolbox: Toolbox | None = None
@@ -112,14 +121,12 @@ _steps: Any = None
 
 
 def _start(make_toolbox: MakeToolbox, queue: Any) -> None:
-    """Make a process ready; Ctrl-C is the parent's to handle."""
+    """Make a process ready."""
     import torch
 
     global _toolbox, _steps  # noqa: PLW0603 - the one state of a worker process
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     Thread(target=_die_with_parent, name="parent watch", daemon=True).start()
     torch.set_num_threads(1)
-    queue.put(("pid", os.getpid()))
     made = make_toolbox()
     _toolbox, _steps = replace(made, describe=DescriptorCache(made.describe)), queue
 
@@ -137,7 +144,7 @@ def _run(job: CellJob) -> dict[str, Any] | Failure:
     if _toolbox is None:
         return Failure(name, "its process was not made ready")
     try:
-        return run_cell(job, _toolbox, lambda done, total: _steps.put(("step", name, done, total)))
+        return run_cell(job, _toolbox, lambda done, total: _steps.put((name, done, total)))
     except FedError as err:
         return Failure(name, str(err))
 

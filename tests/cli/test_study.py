@@ -123,12 +123,31 @@ def test_unknown_names_are_told_with_what_there_is(tmp_path: Path) -> None:
 
 def test_failed_runs_are_named_and_the_exit_code_tells(tmp_path: Path) -> None:
     write_stores(tmp_path / "stores")
-    text = STUDY.replace("{batch_size: 3, lr: 0.003}", "{batch_size: 3, lr: 0.003, optimiser: adam}")
-    (tmp_path / "study.yaml").write_text(text.replace("[fedavg, fedepth, local]", "[fedavg]"))
+    (tmp_path / "study.yaml").write_text(STUDY.replace("[fedavg, fedepth, local]", '["scaffold:control=path"]'))
 
     done = subprocess.run(command(tmp_path, tmp_path / "out"), capture_output=True, text=True, timeout=110)
 
     assert done.returncode == 1
-    assert "failed: adabins_s fedavg seed 0" in done.stdout
-    assert "unknown key 'optimiser'; known: lr" in done.stdout
+    assert "failed: adabins_s scaffold:control=path seed 0" in done.stdout
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_stopped_while_its_processes_start_it_says_nothing_but_that(tmp_path: Path, number: signal.Signals) -> None:
+    write_stores(tmp_path / "stores")
+    (tmp_path / "study.yaml").write_text(STUDY)
+    process = subprocess.Popen(
+        command(tmp_path, tmp_path / "out"),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    deadline_s = time.monotonic() + 60
+    while not psutil.Process(process.pid).children() and time.monotonic() < deadline_s:
+        time.sleep(0.01)
+
+    os.killpg(process.pid, number)
+    _, errors = process.communicate(timeout=50)
+
+    assert (process.returncode, errors) == (130, "stopped\n")

@@ -75,6 +75,7 @@ def test_option_is_tuned_on_clients_before_unseen_sequences_are_opened(
     tuned = json.loads((tmp_path / "tuning" / "tuning.json").read_text())
     clients = {"legged_indoor_0", "legged_indoor_1"}
     assert there["tuning fedepth.tau_quantile"] == clients
+    assert there["recordings of seed0"] >= clients
     assert there["runs"] == clients | {"unseen_legged_indoor_0"}
     best = min(tuned["values"], key=lambda value: tuned["values"][value]["abs_rel"])
     assert tuned["chosen"] == float(best)
@@ -85,18 +86,28 @@ def test_option_is_tuned_on_clients_before_unseen_sequences_are_opened(
 
 
 def test_a_failing_run_does_not_stop_the_others(stores: Path, tmp_path: Path) -> None:
-    far = {"options": {"height": 16, "width": 24}, "train": {"lr": 10.0, "optimizer": "sgd", "grad_clip": 0.0}}
-    tree = config("fedavg").models["tiny"]
-    models = {"tiny": {"options": tree.options, "train": tree.train, "strategies": ["fedavg"]}}
-    bad = config(models={**models, "absent": {**far, "strategies": ["fedavg"]}})
-
-    progress = study(bad, tmp_path, stores).run()
+    progress = study(config("fedavg", "scaffold:control=path"), tmp_path, stores).run()  # path needs plain SGD
 
     assert progress.done == 2
-    assert [(failure.what, failure.text) for failure in progress.failures] == [
-        ("absent fedavg seed 0", "no network is called 'absent'; known: tiny")
-    ]
+    assert [failure.what for failure in progress.failures] == ["tiny scaffold:control=path seed 0"]
+    assert "sgd" in progress.failures[0].text.lower()
     assert list(results(tmp_path / "cells")) == ["tiny/fedavg/seed0/result.json"]
+
+
+def test_mistakes_are_told_before_anything_is_prepared(tmp_path: Path) -> None:
+    fine = config("fedavg")
+    for settings, text in (
+        ({"train": {"learning_rate": 1.0}}, "train of tiny: unknown key 'learning_rate'; known: lr"),
+        ({"models": {"absent": {"strategies": ["fedavg"]}}}, "no network is called 'absent'"),
+        ({"generated": {"frames": 1}}, "frames is 1; it must be at least 2"),
+    ):
+        with pytest.raises(ConfigError, match=text):
+            study(config("fedavg", **settings), tmp_path / "out", None).run()
+    assert not (tmp_path / "out").exists()
+    (tmp_path / "file").write_text("")
+    for folder in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(StudyError, match="cannot make the folder .*file.*; name another with --out"):
+            study(fine, folder, None).run()
 
 
 def test_broken_result_is_told(stores: Path, tmp_path: Path) -> None:
@@ -106,6 +117,16 @@ def test_broken_result_is_told(stores: Path, tmp_path: Path) -> None:
 
     with pytest.raises(StudyError, match=r"cannot read .*result.json: .*; delete it to run this cell again"):
         study(config("fedavg", rounds=1), tmp_path, stores).run()
+
+
+def test_settings_are_not_mixed_in_one_folder_from_the_first_moment(stores: Path, tmp_path: Path) -> None:
+    def stop(progress: Progress) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        study(config("fedavg", rounds=1, tuning=TUNING), tmp_path, stores, stop).run()
+    with pytest.raises(ConfigError, match=r"other settings \(rounds\); use another"):
+        study(config("fedavg", rounds=2, tuning=TUNING), tmp_path, stores)
 
 
 def test_settings_are_not_mixed_in_one_folder(stores: Path, tmp_path: Path) -> None:

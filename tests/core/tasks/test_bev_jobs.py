@@ -145,8 +145,8 @@ def test_sources_of_another_task_are_named(client: Path) -> None:
     generated = {"generated": {"platform": "legged", "environment": "indoor"}}
     with pytest.raises(ConfigError, match="not a generated sequence"):
         BevTask().open(generated, Path())
-    with pytest.raises(ConfigError, match="unknown key 'lable'"):
-        BevTask().open(source(client, options={"lable": "dynamic"}), Path())
+    with pytest.raises(ConfigError, match="unknown key 'labels'"):
+        BevTask().open(source(client, options={"labels": "dynamic"}), Path())
     with pytest.raises(ConfigError, match="'scenarios' and 'options' belong to folders of opv2v"):
         open_source(source(client), Path())
     with pytest.raises(DataError, match="is not a folder"):
