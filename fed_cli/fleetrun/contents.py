@@ -9,6 +9,7 @@ from fed_core.data.inspect import Report, describe, size_text
 from fed_core.data.open import find_reader
 from fed_core.errors import DataError, StoreError
 
+STUDY, REPORT = "study.json", "report.html"
 _BAG_SUFFIXES = (".bag", ".db3", ".mcap")
 
 
@@ -26,6 +27,8 @@ def contents(path: Path) -> Report:
         return describe(path) if path.suffix in _BAG_SUFFIXES else _model(path)
     if (path / SUMMARY).is_file():
         return _demo(path)
+    if (path / STUDY).is_file():
+        return _study(path)
     if (path / JOURNAL).is_file():
         return _run(path)
     if not find_reader(path):
@@ -33,6 +36,27 @@ def contents(path: Path) -> Report:
         if inside:
             raise DataError(f"{path} is a demo that has not ended; its runs, name one: {', '.join(inside)}")
     return describe(path)
+
+
+def _study(folder: Path) -> Report:
+    try:
+        tree = json.loads((folder / STUDY).read_text(encoding="utf-8"))
+        title, cells = str(tree["title"]), [tuple(cell) for cell in tree.get("cells", ())]
+        finished = []
+        for path in sorted((folder / "cells").rglob("result.json")):
+            result = json.loads(path.read_text(encoding="utf-8"))
+            figures = (f"{result['macro']['abs_rel']:.3f}", f"{result['macro']['delta1']:.3f}")
+            finished.append((result["model"], result["label"], str(result["seed"]), *figures))
+    except (OSError, ValueError, KeyError, TypeError) as err:
+        raise StoreError(f"the study in {folder} cannot be read: {err}; it is broken or of another version") from err
+    rows = [("study", title), ("runs", f"{len(finished)} of {len(cells)}" if cells else "not begun")]
+    if (folder / REPORT).is_file():
+        rows.append(("report", str(folder / REPORT)))
+    notes = (
+        () if cells and len(finished) >= len(cells) else ("not finished; the same command goes on where it stopped",)
+    )
+    columns = ("network", "strategy", "seed", "AbsRel", "delta1")
+    return Report(f"{folder}: study", tuple(rows), columns, tuple(finished), notes)
 
 
 def _model(path: Path) -> Report:

@@ -115,3 +115,23 @@ def test_broken_journal(tmp_path: Path, content: bytes | None) -> None:
     else:
         (tmp_path / "journal.sqlite").write_bytes(content)
     assert "it is broken or of another version" in refusal(tmp_path)
+
+
+def test_study_tells_how_far_it_is_and_what_it_found(tmp_path: Path) -> None:
+    (tmp_path / "study.json").write_text(json.dumps({"title": "ours", "fixed": {}}))
+    tree = as_json(tmp_path)
+    assert (tree["rows"]["study"], tree["rows"]["runs"]) == ("ours", "not begun")
+    assert tree["notes"] == ["not finished; the same command goes on where it stopped"]
+
+    cells = [["adabins_s", "fedavg", 0], ["adabins_s", "fedepth", 0]]
+    (tmp_path / "study.json").write_text(json.dumps({"title": "ours", "cells": cells}))
+    folder = tmp_path / "cells" / "adabins_s" / "fedavg" / "seed0"
+    folder.mkdir(parents=True)
+    result = {"model": "adabins_s", "label": "fedavg", "seed": 0, "macro": {"abs_rel": 0.81649, "delta1": 0.139}}
+    (folder / "result.json").write_text(json.dumps(result))
+    tree = as_json(tmp_path)
+    assert tree["rows"]["runs"] == "1 of 2"
+    assert tree["table"] == [["adabins_s", "fedavg", "0", "0.816", "0.139"]]
+
+    (folder / "result.json").write_text("{")
+    assert "cannot be read" in refusal(tmp_path)

@@ -1,6 +1,7 @@
 """Read a published checkpoint; write weights of ours, and the account beside them."""
 
 import pickle
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,9 @@ def read_checkpoint(path: Path) -> dict[str, Tensor]:
     if path.suffix == ".safetensors":
         return {name: torch.from_numpy(array.copy()) for name, array in open_tensors(path).items()}
     try:
-        content = torch.load(path, map_location="cpu", weights_only=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # PyTorch's remarks on the pickle inside; what it refuses is told below
+            content = torch.load(path, map_location="cpu", weights_only=True)
     except FileNotFoundError as err:
         raise DataError(f"there is no checkpoint {path}") from err
     except pickle.UnpicklingError as err:
