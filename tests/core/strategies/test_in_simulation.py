@@ -35,7 +35,9 @@ METHODS: list[tuple[str, dict[str, Any], dict[str, Any], set[str]]] = [
         {"global", "robot/ana", "robot/ben", "hypernetwork", "hypernetwork/momentum"},
     ),
 ]
-every_method = pytest.mark.parametrize(("name", "options", "train", "keys"), METHODS, ids=lambda v: str(v)[:24])
+every_method = pytest.mark.parametrize(
+    ("name", "options", "train", "keys"), METHODS, ids=lambda v: str(sorted(v) if isinstance(v, set) else v)[:24]
+)
 
 
 @pytest.fixture(autouse=True)
