@@ -150,4 +150,5 @@ def test_stopped_while_its_processes_start_it_says_nothing_but_that(tmp_path: Pa
     os.killpg(process.pid, number)
     _, errors = process.communicate(timeout=50)
 
-    assert (process.returncode, errors) == (130, "stopped\n")
+    assert errors == "stopped\n"
+    assert process.returncode in (130, -signal.SIGINT)  # both are 130 in a shell
