@@ -5,6 +5,7 @@ private never travels: a robot starts every round from its own private tensors, 
 initial model. So does a newcomer; its shared tensors are the fleet's.
 """
 
+from abc import abstractmethod
 from collections.abc import Sequence
 
 from fed_core.errors import StrategyError
@@ -16,9 +17,9 @@ from fed_core.types import ModelSignature
 class Personal(FedAvg):
     """FedAvg over the tensors that travel."""
 
+    @abstractmethod
     def private_parts(self) -> tuple[str, ...]:
         """Return the names of the parts that stay on the robots."""
-        raise NotImplementedError
 
     def private(self, signature: ModelSignature) -> frozenset[str]:
         """Return the tensors that stay on the robots."""
