@@ -17,6 +17,7 @@ from fed_core.clustering.mixing import cluster_shares, start_shares
 from fed_core.clustering.soft import Floats, Members
 from fed_core.config import check, option
 from fed_core.errors import StrategyError
+from fed_core.similarity.group import Group
 from fed_core.strategies.averaging import Mixer, Row
 from fed_core.strategies.base import GLOBAL, Aggregate, RobotInfo, RobotPlan, ServerState, Strategy, Update, in_order
 from fed_core.strategies.grouping import Grouping, described, grouped
@@ -118,9 +119,17 @@ class Clustered(Strategy):
         robots = described(state.robots, self.measure.kind)
         group, floor = grouped(robots, self.measure)
         affinity = self.measure.pairs(group, floor)
+        grouping = self._built(robots, (group, floor), affinity, first_id)
+        return grouping, clustering_figures(grouping, affinity, self.measure.figures(group, floor, grouping.tau))
+
+    def _built(
+        self, robots: Sequence[RobotInfo], described_by: tuple[Group, Floats], affinity: Floats, first_id: int
+    ) -> Grouping:
+        """Return the clusters of robots at distances ``affinity`` (R, R); all hold the initial model."""
+        group, floor = described_by
         tau = self._threshold(affinity)
         members = self.members(affinity, tau)
-        grouping = Grouping(
+        return Grouping(
             robots=tuple(robot.robot_id for robot in robots),
             ids=tuple(range(first_id, first_id + len(members))),
             sources=(GLOBAL,) * len(members),
@@ -131,7 +140,6 @@ class Clustered(Strategy):
             encoder=robots[0].descriptor.encoder if robots[0].descriptor else "",
             num_built=len(robots),
         )
-        return grouping, clustering_figures(grouping, affinity, self.measure.figures(group, floor, tau))
 
     def _threshold(self, affinity: Floats) -> float:
         if self.tau is not None:

@@ -144,21 +144,9 @@ class FedClust(Clustered):
         if not robots:
             raise StrategyError("no robot sent its last layer; fedclust cannot cluster without")
         affinity = _euclidean([uploads[robot.robot_id] for robot in robots])
-        tau = self._threshold(affinity)
-        members = self.members(affinity, tau)
-        group, floor = grouped(robots, self.measure)
-        grouping = Grouping(
-            robots=tuple(robot.robot_id for robot in robots),
-            ids=tuple(range(first_id, first_id + len(members))),
-            sources=(GLOBAL,) * len(members),
-            members=members,
-            group=group,
-            floor=floor,
-            tau=tau,
-            encoder=robots[0].descriptor.encoder if robots[0].descriptor else "",
-            num_built=len(everyone),
-            uploads={robot.robot_id: uploads[robot.robot_id] for robot in robots},
-        )
+        own = {robot.robot_id: uploads[robot.robot_id] for robot in robots}
+        built = self._built(robots, grouped(robots, self.measure), affinity, first_id)
+        grouping = replace(built, num_built=len(everyone), uploads=own)
         figures = clustering_figures(grouping, affinity, {})
         for robot in everyone:
             grouping = self._joined(grouping, robot)
