@@ -1,12 +1,10 @@
 """A federation in one process with a tiny network: it ends, it learns, it repeats itself, it survives being cut off."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 from fed_core.errors import ConfigError, StoreError
 from fed_core.fleet import FleetConfig, NamedOptions, RobotEntry
@@ -15,14 +13,7 @@ from fed_core.simulation import Simulation, SimulationView
 from fed_core.training import jobs
 from tests.core.training.tiny import toolbox, write_folder
 
-
-@pytest.fixture(autouse=True)
-def fresh_process() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    jobs._prepared.clear()
-    yield
-    jobs._prepared.clear()
-    torch.set_num_threads(threads)
+pytestmark = pytest.mark.usefixtures("fresh_process")
 
 
 @pytest.fixture(scope="module")

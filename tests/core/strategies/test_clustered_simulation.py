@@ -1,11 +1,9 @@
 """Clustered methods in a whole federation: described by jobs, sent as files, restarted from the journal."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 from fed_core.bookkeeping import RunBook
 from fed_core.data.open import SourceConfig
@@ -13,9 +11,10 @@ from fed_core.fleet import FleetConfig, NamedOptions, RobotEntry
 from fed_core.roles.messages import FleetPlan
 from fed_core.simulation import Simulation, SimulationView
 from fed_core.strategies.grouping import Grouping
-from fed_core.training import jobs
 from fed_core.wire.codec import load_memory
 from tests.core.training.tiny import toolbox, write_folder
+
+pytestmark = pytest.mark.usefixtures("fresh_process")
 
 METHODS: list[tuple[str, dict[str, Any]]] = [
     ("fedepth", {"tau_rule": "gap", "features": "log", "variance_prior": 20.0}),
@@ -25,15 +24,6 @@ METHODS: list[tuple[str, dict[str, Any]]] = [
 ]
 every_method = pytest.mark.parametrize(("name", "options"), METHODS)
 ROBOTS = ("ana", "ben", "cho")
-
-
-@pytest.fixture(autouse=True)
-def fresh_process() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    jobs._prepared.clear()
-    yield
-    jobs._prepared.clear()
-    torch.set_num_threads(threads)
 
 
 @pytest.fixture(scope="module")

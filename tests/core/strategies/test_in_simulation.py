@@ -1,12 +1,11 @@
 """Methods with memories and further keys, in a whole federation: jobs, files, journal and restarts included."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 from fed_core.bookkeeping import RunBook
 from fed_core.data.open import SourceConfig
@@ -14,8 +13,9 @@ from fed_core.errors import StrategyError
 from fed_core.fleet import FleetConfig, NamedOptions, RobotEntry
 from fed_core.roles.messages import FleetPlan
 from fed_core.simulation import Simulation, SimulationView
-from fed_core.training import jobs
 from tests.core.training.tiny import toolbox, write_folder
+
+pytestmark = pytest.mark.usefixtures("fresh_process")
 
 SGD = {"optimizer": "sgd", "lr": 3e-2, "weight_decay": 0.0}
 FEDDWA = {"global", "control", "control/ana", "control/ben"}
@@ -38,15 +38,6 @@ METHODS: list[tuple[str, dict[str, Any], dict[str, Any], set[str]]] = [
 every_method = pytest.mark.parametrize(
     ("name", "options", "train", "keys"), METHODS, ids=lambda v: str(sorted(v) if isinstance(v, set) else v)[:24]
 )
-
-
-@pytest.fixture(autouse=True)
-def fresh_process() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    jobs._prepared.clear()
-    yield
-    jobs._prepared.clear()
-    torch.set_num_threads(threads)
 
 
 @pytest.fixture(scope="module")

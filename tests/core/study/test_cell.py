@@ -1,7 +1,6 @@
 """One run of a study: figures that follow from its parts, and the same ones after an interruption."""
 
 import json
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,12 +18,7 @@ from fed_core.training import jobs
 from tests.core.study.small import config, write_stores
 from tests.core.training.tiny import tiny, toolbox
 
-
-@pytest.fixture(autouse=True)
-def fresh_process() -> Iterator[None]:
-    jobs._prepared.clear()
-    yield
-    jobs._prepared.clear()
+pytestmark = pytest.mark.usefixtures("fresh_process")
 
 
 @pytest.fixture(scope="module")

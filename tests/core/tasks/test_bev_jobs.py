@@ -1,14 +1,12 @@
 """Robots that learn the bird's eye view by the same jobs as all others, from folders of OPV2V's layout."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import cv2
 import numpy as np
 import pytest
-import torch
 
 import fed_models
 from fed_core.bookkeeping import RunBook
@@ -25,18 +23,11 @@ from fed_core.types import ModelSignature
 from fed_core.wire.codec import open_tensors
 from tests.core.data.opv2v_trees import SCENARIO, write_frame
 
+pytestmark = pytest.mark.usefixtures("fresh_process")
+
 NETWORK = {"network": "fax_tiny", "network_options": {}}
 #: Small masks, as small as the network's map.
 OPTIONS = {"map_size": 32, "label": "dynamic"}
-
-
-@pytest.fixture(autouse=True)
-def fresh_process() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    jobs._prepared.clear()
-    yield
-    jobs._prepared.clear()
-    torch.set_num_threads(threads)
 
 
 @pytest.fixture

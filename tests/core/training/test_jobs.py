@@ -1,7 +1,6 @@
 """The trainer's jobs: JSON in, JSON out, the same numbers for the same request."""
 
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,16 +19,9 @@ from fed_core.types import Memory, ModelSignature
 from fed_core.wire.codec import load_memory, open_tensors, write_tensors
 from tests.core.training.tiny import signature, state_arrays, tiny, toolbox, write_folder
 
+pytestmark = pytest.mark.usefixtures("fresh_process")
+
 NETWORK = {"network": "tiny", "network_options": {"height": 16, "width": 24}}
-
-
-@pytest.fixture(autouse=True)
-def fresh_process() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    jobs._prepared.clear()
-    yield
-    jobs._prepared.clear()
-    torch.set_num_threads(threads)
 
 
 @pytest.fixture
