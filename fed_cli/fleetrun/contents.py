@@ -43,7 +43,7 @@ def _study(folder: Path) -> Report:
         tree = json.loads((folder / STUDY).read_text(encoding="utf-8"))
         title, cells = str(tree["title"]), [tuple(cell) for cell in tree.get("cells", ())]
         finished = []
-        for path in sorted((folder / "cells").rglob("result.json")):
+        for path in sorted(folder.glob("cells/*/*/seed*/result.json")):
             result = json.loads(path.read_text(encoding="utf-8"))
             figures = (f"{result['macro']['abs_rel']:.3f}", f"{result['macro']['delta1']:.3f}")
             finished.append((result["model"], result["label"], str(result["seed"]), *figures))

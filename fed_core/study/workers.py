@@ -50,21 +50,25 @@ class Workers:
         self._pool = ProcessPoolExecutor(
             count, mp_context=context, initializer=_start, initargs=(make_toolbox, self._queue)
         )
-        self._others = set(multiprocessing.active_children())
-        with _no_interrupts():  # the processes inherit it: Ctrl-C is this process's to handle
-            for _ in range(count):
-                self._pool.submit(int)  # starts one
+        self._count, self._others = count, set(multiprocessing.active_children())
         self._listener = Thread(target=self._listen, name="study steps", daemon=True)
         self._listener.start()
 
     def __enter__(self) -> "Workers":
-        """Return the pool."""
+        """Start the processes and return the pool."""
+        try:
+            with _interrupts_held_back():
+                for _ in range(self._count):
+                    self._pool.submit(int)  # starts one
+        except BaseException:  # a signal that was held back
+            self.__exit__()
+            raise
         return self
 
     def __exit__(self, *args: object) -> None:
         """Stop every process, a working one, too."""
         for process in set(multiprocessing.active_children()) - self._others:
-            process.terminate()
+            process.kill()  # a run goes on from its journal
         self._pool.shutdown(wait=True, cancel_futures=True)
         self._closing.set()
         self._listener.join(5.0)
@@ -104,16 +108,23 @@ class Workers:
 
 
 @contextmanager
-def _no_interrupts() -> Iterator[None]:
-    """Ignore Ctrl-C for a moment; only the main thread can."""
-    if current_thread() is not main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+def _interrupts_held_back() -> Iterator[None]:
+    """Let no signal stop the start of processes half-way; it stops this process afterwards.
+
+    Both are blocked, too: the processes inherit that until they are ready, and Ctrl-C stays this process's alone.
+    """
+    stops = (signal.SIGINT, signal.SIGTERM) if current_thread() is main_thread() else ()
+    came: list[int] = []
+    handlers = {number: signal.signal(number, lambda number, frame: came.append(number)) for number in stops}
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        if came:
+            raise KeyboardInterrupt
 
 
 _toolbox: Toolbox | None = None
@@ -125,6 +136,7 @@ def _start(make_toolbox: MakeToolbox, queue: Any) -> None:
     import torch
 
     global _toolbox, _steps  # noqa: PLW0603 - the one state of a worker process
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
     Thread(target=_die_with_parent, name="parent watch", daemon=True).start()
     torch.set_num_threads(1)
     made = make_toolbox()
