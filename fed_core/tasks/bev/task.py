@@ -9,14 +9,14 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from fed_core.data.opv2v.maps import fit_map
+from fed_core.data.opv2v.source import open_source
 from fed_core.data.sequence import BevSequence
 from fed_core.errors import DataError
 from fed_core.metrics.bev import confusion
 from fed_core.tasks.base import Dataset, Task, tasks
 from fed_core.tasks.bev.loss import vehicle_loss
-from fed_core.tasks.bev.maps import fit_map
 from fed_core.tasks.bev.pictures import Pictures
-from fed_core.tasks.bev.source import open_source
 from fed_core.tasks.depth.task import resize_rgb
 from fed_core.types import IMAGE_MEAN, IMAGE_STD, Array, BevFrame
 
