@@ -5,8 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fed_core.study.report import ablations, panels, plots, tables
-from fed_core.study.report.claims import comparison_table, judge_claims, not_asked, verdict_table
+from fed_core.study.report.depth import ablations, panels, plots, tables
+from fed_core.study.report.depth.claims import comparison_table, judge_claims, not_asked, verdict_table
 from fed_core.study.report.document import Block, Paragraph, Picture, Report, Section, Table, to_markdown
 from fed_core.study.report.overview import overview, without_folders
 from fed_core.study.report.results import Study, folder_name, read_study

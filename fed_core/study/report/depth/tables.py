@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
-from fed_core.study.report import curves
+from fed_core.study.report.depth import curves
 from fed_core.study.report.document import Entry, Table
 from fed_core.study.report.results import REFERENCES, Cell, Metrics, Study, is_ablation, number, read_metric
 from fed_core.study.report.statistics import Spread, spread

@@ -1,11 +1,11 @@
 import json
 from pathlib import Path
 
-from fed_core.study.report import tables
-from fed_core.study.report.ablations import ablations
+from fed_core.study.report.depth import tables
+from fed_core.study.report.depth.ablations import ablations
 from fed_core.study.report.document import Entry, Table
 from fed_core.study.report.results import read_study
-from tests.core.study.report_folder import TESTS, metrics, sequence, write_cell, write_seeds, write_study
+from tests.core.study.report.depth.folder import TESTS, metrics, sequence, write_cell, write_seeds, write_study
 
 MODEL = "adabins_s"
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from fed_core.study.report import curves
+from fed_core.study.report.depth import curves
 from fed_core.study.report.document import Entry, Table, rows_of
 from fed_core.study.report.results import Study
 from fed_core.study.report.statistics import Spread, paired, spread

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fed_core.study.report.claims import (
+from fed_core.study.report.depth.claims import (
     NO_DATA,
     NOT_REPRODUCED,
     REPRODUCED,
@@ -18,7 +18,7 @@ from fed_core.study.report.claims import (
     verdict_table,
 )
 from fed_core.study.report.results import read_study
-from tests.core.study.report_folder import write_cell, write_seeds, write_study
+from tests.core.study.report.depth.folder import write_cell, write_seeds, write_study
 
 HPE = ["fedavg", "fedprox", "feddyn", "scaffold", "pacfl", "fedclust", "hard", "fedepth", "centralised"]
 

@@ -4,7 +4,7 @@ import pytest
 
 from fed_core.errors import DataError
 from fed_core.study.report.results import folder_name, read_metric, read_study
-from tests.core.study.report_folder import write_cell, write_seeds, write_study
+from tests.core.study.report.depth.folder import write_cell, write_seeds, write_study
 
 
 def test_planned_runs_without_a_result_are_missing(tmp_path: Path) -> None:

@@ -9,12 +9,18 @@ from PIL import Image
 from rich.console import Console
 
 from fed_core.study.report import publish, summary, write_report
+from fed_core.study.report.depth.panels import draw_panels
+from fed_core.study.report.depth.plots import (
+    curve_over_seeds,
+    draw_choices,
+    draw_convergence,
+    draw_memberships,
+    line_of,
+)
 from fed_core.study.report.document import escape
-from fed_core.study.report.panels import draw_panels
-from fed_core.study.report.plots import curve_over_seeds, draw_choices, draw_convergence, draw_memberships, line_of
 from fed_core.study.report.png import MAX_BYTES, encode, new_figure
 from fed_core.study.report.results import read_study
-from tests.core.study.report_folder import CLIENTS, TESTS, sequence, write_cell, write_panels, write_study
+from tests.core.study.report.depth.folder import CLIENTS, TESTS, sequence, write_cell, write_panels, write_study
 
 
 class Tags(HTMLParser):
