@@ -1,0 +1,29 @@
+"""Opens what the robots of a task learn from, without PyTorch: nodes and commands that run no network use this."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from fed_core.data import open as depth
+from fed_core.data.opv2v import source as bev
+from fed_core.errors import ConfigError
+
+#: By task. :meth:`fed_core.tasks.base.Task.open` gives the same.
+_OPEN: Mapping[str, Callable[[Any, Path], Any]] = {"depth": depth.open_source, "bev": bev.open_source}
+TASKS = tuple(_OPEN)
+
+
+def open_samples(task: str, source: Any, base: Path) -> Any:
+    """Open an entry of a fleet file.
+
+    Args:
+        task: name of the task.
+        source: keys and values of :class:`fed_core.data.open.SourceConfig`, or one.
+        base: folder of the fleet file; relative paths start here unless ``FED_PERCEPTION_DATA`` is set.
+
+    Returns:
+        A sequence of samples: :class:`fed_core.data.sequence.DepthSequence` or ``BevSequence``.
+    """
+    if task not in _OPEN:
+        raise ConfigError(f"no recordings are known for task {task!r}; known: {', '.join(TASKS)}")
+    return _OPEN[task](source, base)
