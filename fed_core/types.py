@@ -168,19 +168,14 @@ class DepthFrame:
 
 
 @dataclass(frozen=True)
-class BevFrame:
-    """The cameras of one vehicle at one time, and which cells around it hold other vehicles.
-
-    The map has S x S square cells with the vehicle at its centre: forward is up (row 0), right is right.
+class RigFrame:
+    """The pictures of all cameras of one vehicle at one time.
 
     Attributes:
         cameras: N camera ids, sorted; 0 front, 1 right, 2 left, 3 back.
         images: N pictures (H, W, 3) uint8 RGB; sizes may differ between cameras.
-        intrinsics: (N, 3, 3) float64 pinhole matrices in pixels of ``images``.
+        intrinsics: (N, 3, 3) float64 pinhole matrices in pixels of ``images``; the first pixel's centre is at 0.5.
         extrinsics: (N, 4, 4) float64 camera to vehicle in metres, both in the axes x forward, y right, z up (CARLA).
-        mask: (S, S) bool, True where a vehicle is.
-        known: (S, S) bool, False where no camera looks; such cells count neither in the loss nor in the score.
-        metres_per_cell: side of a cell [m].
         stamp_ns: time in nanoseconds.
         vehicle: id of the vehicle that carries the cameras.
     """
@@ -189,8 +184,22 @@ class BevFrame:
     images: tuple[npt.NDArray[np.uint8], ...]
     intrinsics: npt.NDArray[np.float64]
     extrinsics: npt.NDArray[np.float64]
+    stamp_ns: int
+    vehicle: str
+
+
+@dataclass(frozen=True)
+class BevFrame(RigFrame):
+    """The cameras of one vehicle at one time, and which cells around it hold other vehicles.
+
+    The map has S x S square cells with the vehicle at its centre: forward is up (row 0), right is right.
+
+    Attributes:
+        mask: (S, S) bool, True where a vehicle is.
+        known: (S, S) bool, False where no camera looks; such cells count neither in the loss nor in the score.
+        metres_per_cell: side of a cell [m].
+    """
+
     mask: npt.NDArray[np.bool_]
     known: npt.NDArray[np.bool_]
     metres_per_cell: float
-    stamp_ns: int
-    vehicle: str

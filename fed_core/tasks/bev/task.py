@@ -18,7 +18,7 @@ from fed_core.tasks.base import Dataset, Task, tasks
 from fed_core.tasks.bev.loss import vehicle_loss
 from fed_core.tasks.bev.pictures import Pictures
 from fed_core.tasks.depth.task import resize_rgb
-from fed_core.types import IMAGE_MEAN, IMAGE_STD, Array, BevFrame
+from fed_core.types import IMAGE_MEAN, IMAGE_STD, Array, BevFrame, RigFrame
 
 _MEAN = torch.tensor(IMAGE_MEAN).view(3, 1, 1)
 _STD = torch.tensor(IMAGE_STD).view(3, 1, 1)
@@ -100,7 +100,7 @@ class BevTask(Task):
         """Open an entry of a fleet file, or several of them under ``parts``."""
         return open_source(source, base)
 
-    def images(self, sample: BevFrame) -> Sequence[Array]:
+    def images(self, sample: RigFrame) -> Sequence[Array]:
         """Return the pictures of all cameras."""
         return sample.images
 
@@ -150,7 +150,7 @@ class BevTask(Task):
         return vehicle_loss(outputs.logits, batch.mask, batch.known)
 
     @torch.inference_mode()
-    def predict(self, network: Any, inputs: BevFrame) -> npt.NDArray[np.float32]:
+    def predict(self, network: Any, inputs: RigFrame) -> npt.NDArray[np.float32]:
         """Return the probability (S, S) float32 of a vehicle in each cell of the network's map."""
         device = next(network.parameters()).device
         views = Views(*(part.to(device) for part in _stacked([fit_cameras(inputs, network)])))
@@ -176,7 +176,7 @@ class BevTask(Task):
         return {name: float(value) for name, value in counts._asdict().items()}
 
 
-def fit_cameras(frame: BevFrame, network: Any) -> tuple[npt.NDArray[np.uint8], Rig]:
+def fit_cameras(frame: RigFrame, network: Any) -> tuple[npt.NDArray[np.uint8], Rig]:
     """Return a frame's images (N, H, W, 3) in the network's size, and their cameras.
 
     A singular intrinsic matrix raises ``DataError``.

@@ -36,7 +36,15 @@ def frame(cameras: tuple[int, ...] = (0, 1, 2, 3), *, seed: int = 0, cells: int 
         pose[2, 3] = 1.5
     k = np.array([[27.0, 0.0, 32.0], [0.0, 27.0, 24.0], [0.0, 0.0, 1.0]])
     made = BevFrame(
-        cameras, images, np.stack([k] * len(cameras)), np.stack(poses), mask, np.ones_like(mask), 100.0 / cells, 0, "7"
+        cameras=cameras,
+        images=images,
+        intrinsics=np.stack([k] * len(cameras)),
+        extrinsics=np.stack(poses),
+        mask=mask,
+        known=np.ones_like(mask),
+        metres_per_cell=100.0 / cells,
+        stamp_ns=0,
+        vehicle="7",
     )
     return replace(made, **changes)
 
