@@ -39,6 +39,10 @@ if TYPE_CHECKING:
 
     from fed_core.training.divergence import Divergence
 
+    Pair = tuple[Tensor, Tensor]
+
+#: Parameters whose distance is taken in one call [bytes].
+_PART_BYTES = 2**22
 #: Where the rule keeps the divergence of the last round, beside what the inner rule remembers.
 _REMEMBERED = "daloss/divergence"
 
@@ -153,7 +157,7 @@ class DivergencePull(LocalRule):
         self._divergence: Divergence = shared_divergence(state, measure)
         reference = dict(self._divergence.reference.named_parameters())
         parameters = dict(state.model.named_parameters())
-        self._pairs = [(parameters[name], reference[name]) for name in options.shared(state)]
+        self._parts = _parts([(parameters[name], reference[name]) for name in options.shared(state)])
         zero = torch.zeros((), device=next(state.model.parameters()).device)
         self._now: Tensor = zero + float(state.memory.values.get(_REMEMBERED, 0.0))  # type: ignore[arg-type]
         self._sums = dict.fromkeys(("loss", "q", "divergence", "gradient", "q_gradient"), zero)
@@ -217,13 +221,13 @@ class DivergencePull(LocalRule):
         """Return ``||w_g - w||`` to the power that counts, () float32, without gradient."""
         import torch
 
-        norms = [torch.linalg.vector_norm(widened(p.detach() - start)) for p, start in self._pairs]
+        norms = [norm for part in self._parts for norm in _norms(_walks(part))]
         square = torch.stack(norms).square().sum()
         return square if self._options.norm_power == 2 else square.sqrt()
 
     def _pull(self) -> None:
         """Add ``C D`` times the gradient of the norm's power to every gradient that there is."""
-        if self._options.C == 0 or not self._pairs:
+        if self._options.C == 0 or not self._parts:
             return
         import torch
 
@@ -231,14 +235,17 @@ class DivergencePull(LocalRule):
         distance = self._distance() if self._options.norm_power == 1 else None
         # At zero distance the walk is zero, and so is the pull: any divisor but 0 will do.
         factor = 2.0 * weight if distance is None else weight / distance.clamp(min=1e-30)
-        walks, gradients = [], [factor.new_zeros(())]
-        for parameter, start in self._pairs:
-            walk = parameter.detach() - start
-            walks.append(torch.linalg.vector_norm(widened(walk)))
-            if parameter.grad is not None:
-                gradients.append(torch.linalg.vector_norm(widened(parameter.grad)))
-                parameter.grad.addcmul_(walk, factor.to(walk.dtype))
-        walked = torch.linalg.vector_norm(torch.stack(walks))
+        walked_by, gradients = [], [factor.new_zeros(())]
+        for part in self._parts:
+            walks = _walks(part)
+            walked_by += _norms(walks)
+            pulled = [(p.grad, walk) for (p, _), walk in zip(part, walks, strict=True) if p.grad is not None]
+            if pulled:
+                slopes, pulls = [slope for slope, _ in pulled], [walk for _, walk in pulled]
+                gradients += _norms(slopes)
+                torch._foreach_mul_(pulls, factor)
+                torch._foreach_add_(slopes, pulls)
+        walked = torch.linalg.vector_norm(torch.stack(walked_by))
         reached = walked.square() if distance is None else distance
         gradient = torch.linalg.vector_norm(torch.stack(gradients))
         self._add(q=weight * reached, gradient=gradient, q_gradient=factor * walked)
@@ -246,3 +253,31 @@ class DivergencePull(LocalRule):
     def _add(self, **values: "Tensor") -> None:
         for name, value in values.items():
             self._sums[name] = self._sums[name] + value
+
+
+def _parts(pairs: "Sequence[Pair]") -> "list[list[Pair]]":
+    """Return the pairs in parts of about :data:`_PART_BYTES`: one call for many tensors, never a copy of the model."""
+    parts: list[list[Pair]] = []
+    room = 0
+    for pair in pairs:
+        size_bytes = pair[0].numel() * pair[0].element_size()
+        if size_bytes > room or not parts:
+            parts.append([])
+            room = _PART_BYTES
+        parts[-1].append(pair)
+        room -= size_bytes
+    return parts
+
+
+def _walks(part: "Sequence[Pair]") -> "list[Tensor]":
+    """Return ``w - w_g`` of every pair, new tensors."""
+    import torch
+
+    return list(torch._foreach_sub([parameter.detach() for parameter, _ in part], [start for _, start in part]))
+
+
+def _norms(tensors: "Sequence[Tensor]") -> "list[Tensor]":
+    """Return the norm of each tensor, () float32 at least."""
+    import torch
+
+    return list(torch._foreach_norm([widened(tensor) for tensor in tensors]))

@@ -290,13 +290,13 @@ class DynamicallyWeighted(Corrected):
         if self._options.cv_space == "grad":
             super().correct_gradient(state)
         else:
-            self._note(state)
+            self._note(self._gradients())
 
     def after_step(self, state: LocalState) -> None:
         """Correct the weights, where that is what the options say."""
         self._rate_sum += state.lr
         if self._options.cv_space == "update":
-            for name, parameter in state.model.named_parameters():
+            for name, parameter in self._parameters.items():
                 if parameter.grad is not None:
                     parameter.data.sub_(self._shift[name], alpha=self._rates[name])
 

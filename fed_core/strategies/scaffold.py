@@ -167,33 +167,43 @@ class Corrected(LocalRule):
 
     def begin(self, state: LocalState) -> None:
         """Take up the fleet's control and the own one of the last round that counted; both are zero at first."""
+        import torch
+
         own, fleet = recall(state), state.extras.get(CONTROL, {})
+        self._parameters = dict(state.model.named_parameters())
         self._own, self._shift = {}, {}
-        for name, _ in state.model.named_parameters():
-            like = to_array(state.start[name])
-            self._own[name] = own.get(name, np.zeros_like(like))
-            shift = (np.array(fleet[name]) if name in fleet else np.zeros_like(like)) - self._own[name]
-            self._shift[name] = state.start[name].new_tensor(shift)
+        for name in self._parameters:
+            start = state.start[name]
+            zero = np.zeros(start.shape, np.float64 if start.element_size() == 8 else np.float32)
+            self._own[name] = own.get(name, zero)
+            shift = np.asarray((fleet[name] if name in fleet else zero) - self._own[name])
+            self._shift[name] = torch.as_tensor(shift, dtype=start.dtype, device=start.device)
 
     def correct_gradient(self, state: LocalState) -> None:
         """Write down the raw gradient, then add the correction."""
-        self._note(state)
-        for name, parameter in state.model.named_parameters():
-            if parameter.grad is not None:
-                parameter.grad.add_(self._shift[name])
+        import torch
 
-    def _note(self, state: LocalState) -> None:
-        """Add the raw gradients to their sums."""
+        gradients = self._gradients()
+        self._note(gradients)
+        if gradients:
+            torch._foreach_add_(list(gradients.values()), [self._shift[name] for name in gradients])
+
+    def _gradients(self) -> "dict[str, Tensor]":
+        """Return the gradients that there are."""
+        return {name: p.grad for name, p in self._parameters.items() if p.grad is not None}
+
+    def _note(self, gradients: "Mapping[str, Tensor]") -> None:
+        """Add the raw gradients to their sums, all in one call: there are hundreds, most of them small."""
+        import torch
+
         if self._by_path:
             return
-        for name, parameter in state.model.named_parameters():
-            if parameter.grad is None:
-                continue
-            raw = widened(parameter.grad.detach())
-            if name in self._sums:
-                self._sums[name].add_(raw)
-            else:
-                self._sums[name] = raw.clone()
+        seen = [name for name in gradients if name in self._sums]
+        if seen:
+            torch._foreach_add_([self._sums[name] for name in seen], [gradients[name] for name in seen])
+        for name in gradients:
+            if name not in self._sums:
+                self._sums[name] = widened(gradients[name]).clone()
 
     def after_step(self, state: LocalState) -> None:
         """Refuse optimisers whose path says nothing about gradients, at the first step."""

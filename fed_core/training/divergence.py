@@ -98,7 +98,7 @@ class Divergence:
     def of_step(self, state: LocalState, batch: Any, outputs: Any) -> Tensor:
         """Return the mean over the batch that is trained on, () float32; detached unless measured ``with_grad``."""
         if self._step != state.step:
-            wanted = self._logits(state, self.reference, batch)
+            wanted = self._wanted(state, batch)
             if self._measure.eval_mode:
                 with _evaluating(state.model), torch.set_grad_enabled(self._measure.with_grad):
                     outputs = state.forward(state.model, batch)
@@ -113,8 +113,9 @@ class Divergence:
             total, count = 0.0, 0
             with _evaluating(state.model):
                 for batch in state.batches(min(state.num_samples, MOST_SAMPLES)):
-                    wanted, got = (self._logits(state, m, batch) for m in (self.reference, state.model))
-                    each = self._between(wanted, got)
+                    with torch.no_grad():
+                        got = class_logits(state.forward(state.model, batch))
+                    each = self._between(self._wanted(state, batch), got)
                     total, count = total + float(each.double().sum()), count + len(each)
             self._after = total / max(count, 1)
         return self._after
@@ -122,9 +123,11 @@ class Divergence:
     def _between(self, wanted: Tensor, got: Tensor) -> Tensor:
         return kl_divergence(wanted, got, softmax=self._measure.softmax, reduction=self._measure.reduction)
 
-    def _logits(self, state: LocalState, model: nn.Module, batch: Any) -> Tensor:
-        with torch.no_grad():
-            return class_logits(state.forward(model, batch))
+    def _wanted(self, state: LocalState, batch: Any) -> Tensor:
+        """Return the logits of the global model; a copy, since what inference mode makes cannot go into a graph."""
+        with torch.inference_mode():
+            logits = class_logits(state.forward(self.reference, batch))
+        return logits.clone()
 
 
 def shared_divergence(state: LocalState, measure: Measure) -> Divergence:
