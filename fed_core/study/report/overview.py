@@ -6,12 +6,13 @@ from typing import Any
 
 from fed_core.study.report.document import Block, Paragraph, Table, rows_of
 from fed_core.study.report.results import Study, read_metric
+from fed_core.study.report.task import TaskReport
 
 
-def overview(study: Study) -> tuple[Block, ...]:
+def overview(study: Study, task: TaskReport) -> tuple[Block, ...]:
     """Return the paragraphs and tables of the head."""
     plan = study.plan
-    blocks: list[Block] = [Paragraph(_data_line(study)), _facts(study)]
+    blocks: list[Block] = [Paragraph(_data_line(study, task.rendered)), _facts(study), *task.methods(study)]
     blocks.extend(_missing(study))
     if plan.get("tuning"):
         blocks.append(_tuning(plan["tuning"]))
@@ -19,16 +20,16 @@ def overview(study: Study) -> tuple[Block, ...]:
     if settings:
         blocks.append(Table("All settings", ("Setting", "Value"), rows_of(*settings), folded=True))
     blocks.append(_recordings("Robots that train", plan.get("clients") or [], ("frames",)))
-    tested = ("frames", "descriptor_frames", "scored_frames", "cap_m", "near_cap_m", "crop")
-    blocks.append(_recordings("Unseen test sequences", plan.get("tests") or [], tested))
+    tested = ("owner", "split", "frames", "descriptor_frames", "scored_frames", "cap_m", "near_cap_m", "crop")
+    blocks.append(_recordings(task.tested, plan.get("tests") or [], tested))
     return tuple(block for block in blocks if not isinstance(block, Table) or block.rows)
 
 
-def _data_line(study: Study) -> str:
+def _data_line(study: Study, rendered: str) -> str:
     if study.plan.get("synthetic"):
         return (
-            "Synthetic data: every image and depth was rendered by our generator. The figures rank methods on it; they "
-            "are not comparable with figures on real recordings."
+            f"Synthetic data: every image and {rendered} was rendered by our generator. The figures rank methods on "
+            "it; they are not comparable with figures on real recordings."
         )
     return "Real recordings."
 

@@ -1,21 +1,27 @@
 """Put a study's report together and write it: Markdown with pictures beside it, and one HTML file without any."""
 
 import base64
+from collections.abc import Mapping
 from dataclasses import replace
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fed_core.study.report.depth import ablations, panels, plots, tables
-from fed_core.study.report.depth.claims import comparison_table, judge_claims, not_asked, verdict_table
-from fed_core.study.report.document import Block, Paragraph, Picture, Report, Section, Table, to_markdown
+from fed_core.errors import DataError
+from fed_core.study.report.depth.sections import REPORT as DEPTH
+from fed_core.study.report.document import Block, Paragraph, Picture, Report, Section, to_markdown
 from fed_core.study.report.overview import overview, without_folders
 from fed_core.study.report.results import Study, folder_name, read_study
+from fed_core.study.report.task import TaskReport
 from fed_core.wire import files
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
 
 IMAGES = "images"
+
+_TASKS: Mapping[str, TaskReport] = {"depth": DEPTH}
 
 
 def write_report(folder: Path) -> tuple[Path, Path]:
@@ -54,39 +60,23 @@ def publish(folder: Path, docs_folder: Path) -> Path:
 
 
 def build(study: Study) -> Report:
-    """Return the whole report of a study."""
-    sections = [Section("What was run", overview(study))]
-    if not study.cells:
-        sections.append(Section("Results", (Paragraph("No run is finished yet."),)))
-        return Report(_title(study), tuple(sections))
-    parts = judge_claims(study)
-    if parts:
-        sections.append(
-            Section("Claims of the paper", (verdict_table(parts, not_asked(study)), comparison_table(parts)))
-        )
-    for model in study.models:
-        if study.finished(model):
-            sections.append(Section(f"Results of {model}", _results(study, model)))
-    pictures = panels.draw_panels(study)
-    if pictures:
-        sections.append(Section("Depth on unseen sequences", tuple(pictures)))
-    return Report(_title(study), tuple(sections))
+    """Return the whole report of a study.
+
+    Raises:
+        DataError: no report is known for the study's task.
+    """
+    task = _task_of(study)
+    first = Section("What was run", overview(study, task))
+    if study.cells:
+        return Report(_title(study), (first, *task.sections(study)))
+    return Report(_title(study), (first, Section("Results", (Paragraph("No run is finished yet."),))))
 
 
-def _results(study: Study, model: str) -> tuple[Block, ...]:
-    blocks: list[Block | None] = [
-        tables.accuracy(study, model),
-        tables.reference_accuracy(study, model),
-        tables.costs(study, model),
-        tables.clustering(study, model),
-        tables.by_environment(study, model),
-        plots.draw_convergence(study, model),
-        tables.convergence(study, model),
-        plots.draw_memberships(study, model),
-        plots.draw_choices(study, model),
-        ablations.ablations(study, model),
-    ]
-    return tuple(b for b in blocks if b is not None and not (isinstance(b, Table) and not b.rows))
+def _task_of(study: Study) -> TaskReport:
+    name = study.plan.get("task", "depth")
+    if name not in _TASKS:
+        raise DataError(f"{study.folder} is a study of task {name!r}; there are reports of {', '.join(_TASKS)}")
+    return _TASKS[name]
 
 
 def _title(study: Study) -> str:
@@ -132,17 +122,14 @@ def summary(folder: Path) -> "RichTable":
     study = read_study(folder)
     table = RichTable(title=escape(_title(study)), box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
     table.caption, table.caption_justify = escape(_caption(study)), "left"
-    short = ("Strategy", "Seeds", "AbsRel ↓", "RMSE [m] ↓", "δ1 ↑")
+    shown = [(model, short) for model in study.models for short in _task_of(study).short(study, model)]
     table.add_column("Model", no_wrap=True)
-    for heading in short:
-        table.add_column(escape(heading), justify="left" if heading == "Strategy" else "right", no_wrap=True)
-    for model in study.models:
-        for full in (tables.accuracy(study, model), tables.reference_accuracy(study, model)):
-            columns = [full.header.index(heading) for heading in short]
-            for row in full.rows:
-                fields = [row[column] for column in columns]
-                texts = [f"[bold]{escape(f.text)}[/bold]" if f.strong else escape(f.text) for f in fields]
-                table.add_row(escape(model), *texts)
+    for column, heading in enumerate(shown[0][1].header if shown else ()):
+        table.add_column(escape(heading), justify="right" if column else "left", no_wrap=True)
+    for model, group in groupby(shown, key=itemgetter(0)):
+        for row in (row for _, short in group for row in short.rows):
+            texts = (f"[bold]{escape(f.text)}[/bold]" if f.strong else escape(f.text) for f in row)
+            table.add_row(escape(model), *texts)
         table.add_section()
     return table
 
@@ -151,7 +138,7 @@ def _caption(study: Study) -> str:
     lines = ["Mean ± sample standard deviation over the seeds; bold: best federated strategy."]
     if study.missing:
         lines.append(f"{len(study.missing)} of {len(study.cells) + len(study.missing)} runs are not finished.")
-    for part in judge_claims(study):
+    for part in _task_of(study).claims(study):
         verdicts: dict[str, list[str]] = {}
         for model in part.models:
             verdicts.setdefault(part.verdict(model), []).append(model)

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from fed_core.study.report.document import Entry, Table
+from fed_core.study.report.entries import difference
 from fed_core.study.report.results import Cell, Study, is_ablation, number, read_metric, strategy_of
 from fed_core.study.report.statistics import paired, spread
 
@@ -46,7 +47,7 @@ def _row(study: Study, model: str, label: str, base: str) -> tuple[Entry, ...]:
         text(lambda cell: cell.figure("num_clusters"), 1),
         text(lambda cell: cell.figure("memberships_mean"), 2),
         text(lambda cell: cell.figure("fallback_rate"), 2),
-        *(_difference({} if label == base else paired(own, other))),
+        *difference({} if label == base else paired(own, other), less_is_better=True),
     )
 
 
@@ -64,17 +65,8 @@ def _variant_row(study: Study, model: str, label: str, name: str) -> tuple[Entry
         Entry("as above"),
         Entry("as above"),
         Entry(spread(list(fallback.values())).short(2)),
-        *_difference(paired(own, base)),
+        *difference(paired(own, base), less_is_better=True),
     )
-
-
-def _difference(by_seed: Mapping[int, float]) -> tuple[Entry, Entry]:
-    if not by_seed:
-        return Entry("–"), Entry("–")
-    found = spread(list(by_seed.values()))
-    sign = "+" if found.rounded() > 0 else ""
-    better = sum(value < 0 for value in by_seed.values())
-    return Entry(sign + found.text()), Entry(f"{better} of {found.count}")
 
 
 def _variants(study: Study, model: str, label: str) -> list[str]:

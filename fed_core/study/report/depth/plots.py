@@ -1,26 +1,16 @@
 """Pictures of numbers: convergence, memberships, and how test sequences chose their clusters."""
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from fed_core.study.report.document import Picture
+from fed_core.study.report.lines import Floats, Line, choose_line, draw_band
 from fed_core.study.report.png import encode, new_figure
 from fed_core.study.report.results import REFERENCES, Cell, Study, folder_name, is_ablation, number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-Floats = npt.NDArray[np.float64]
-
-
-class Line(NamedTuple):
-    """How a strategy is drawn everywhere; lines differ in dashes too, not only in colour."""
-
-    colour: str
-    dashes: str
-
 
 # Okabe and Ito's colours, told apart by people with any kind of colour blindness; yellow is too pale for a line.
 _LINES = {
@@ -35,15 +25,13 @@ _LINES = {
     "centralised": Line("#000000", "--"),
     "local": Line("#777777", ":"),
 }
-_SPARE = tuple(Line(c, d) for d in ("-.", ":", "--") for c in ("#CC79A7", "#0072B2", "#D55E00", "#56B4E9"))
 _MAX_NUMBERED = 16
 _LOG_FROM = 4.0
 
 
 def line_of(label: str, labels: list[str]) -> Line:
-    """Return how the label is drawn; names that the house does not know get spare styles in their order."""
-    unknown = [name for name in labels if name not in _LINES]
-    return _LINES.get(label) or _SPARE[unknown.index(label) % len(_SPARE)]
+    """Return how the label is drawn."""
+    return choose_line(_LINES, label, labels)
 
 
 def draw_convergence(study: Study, model: str) -> Picture | None:
@@ -56,7 +44,8 @@ def draw_convergence(study: Study, model: str) -> Picture | None:
     left, right = figure.subplots(1, 2)
     for axes, metric, title in ((left, "abs_rel", "AbsRel (less is better)"), (right, "delta1", "δ1 (more is better)")):
         for label in sorted(labels, key=lambda name: name == "fedepth"):
-            _draw_curve(axes, study.of(model, label), metric, line_of(label, labels), label)
+            runs = [cell.curve(metric) for cell in study.of(model, label)]
+            draw_band(axes, runs, line_of(label, labels), label, width=2.6 if label == "fedepth" else 1.6)
         axes.set(title=title, xlabel="round")
         axes.xaxis.get_major_locator().set_params(integer=True)
         axes.grid(alpha=0.25)
@@ -73,29 +62,6 @@ def draw_convergence(study: Study, model: str) -> Picture | None:
         "Line: mean over the seeds; band: ± one sample standard deviation (none with one seed). "
         "Broken black and grey lines are references, not federated.",
     )
-
-
-def curve_over_seeds(cells: list[Cell], metric: str) -> tuple[list[int], Floats]:
-    """Return the rounds that most seeds have, and (rounds, seeds) values; a seed less would make the mean jump."""
-    by_round: dict[int, list[float]] = {}
-    for cell in cells:
-        for turn, value in cell.curve(metric):
-            by_round.setdefault(turn, []).append(value)
-    most = max(map(len, by_round.values()), default=0)
-    full = [turn for turn in sorted(by_round) if len(by_round[turn]) == most]
-    return full, np.array([by_round[turn] for turn in full], np.float64)
-
-
-def _draw_curve(axes: "Axes", cells: list[Cell], metric: str, line: Line, label: str) -> None:
-    full, values = curve_over_seeds(cells, metric)
-    if not full:
-        return
-    mean, width = values.mean(axis=1), 2.6 if label == "fedepth" else 1.6
-    style: dict[str, Any] = {"color": line.colour, "linestyle": line.dashes, "linewidth": width, "label": label}
-    axes.plot(full, mean, marker="o" if len(full) == 1 else None, **style)
-    if values.shape[1] > 1:
-        sd = values.std(axis=1, ddof=1)
-        axes.fill_between(full, mean - sd, mean + sd, color=line.colour, alpha=0.12, linewidth=0)
 
 
 def _scale(axes: "Axes") -> None:

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from fed_core.study.report.depth import curves
 from fed_core.study.report.document import Entry, Table
+from fed_core.study.report.entries import marked
 from fed_core.study.report.results import REFERENCES, Cell, Metrics, Study, is_ablation, number, read_metric
 from fed_core.study.report.statistics import Spread, spread
 
@@ -76,7 +77,7 @@ def _accuracy_rows(study: Study, model: str, labels: list[str], *, mark: bool) -
     columns = []
     for get, digits, less in getters:
         found = [spread(list(study.values(model, label, get).values())) for label in labels]
-        columns.append(_marked(found, digits, less) if mark else [Entry(s.text(digits)) for s in found])
+        columns.append(marked(found, digits, less_is_better=less) if mark else [Entry(s.text(digits)) for s in found])
     seeds = [Entry(str(len(study.of(model, label)))) for label in labels]
     names = [Entry(label) for label in labels]
     return tuple(zip(names, seeds, *columns, strict=True))
@@ -128,11 +129,14 @@ def by_environment(study: Study, model: str) -> Table:
     for read in (_by_cell, _at_near_cap):
         for name in _environments(study, model, labels, read):
             rows.append((name, [_in_environment(study.of(model, label), read, name) for label in labels]))
-    marked = ((name, _marked(s[:candidates], 3, True), [Entry(x.text()) for x in s[candidates:]]) for name, s in rows)
+    entries = [
+        (Entry(name), *marked(s[:candidates], 3, less_is_better=True), *(Entry(x.text()) for x in s[candidates:]))
+        for name, s in rows
+    ]
     return Table(
         f"{model}: AbsRel by platform and environment",
         ("Platform / environment", *labels),
-        tuple((Entry(name), *best, *rest) for name, best, rest in marked),
+        tuple(entries),
         "Mean over the seeds ± sample standard deviation. Bold: best federated strategy of the row.",
     )
 
@@ -225,13 +229,6 @@ def _environments(
 def _in_environment(cells: list[Cell], read: Callable[[Cell], Mapping[str, float]], name: str) -> Spread:
     found = [read(cell).get(name) for cell in cells]
     return spread([value for value in found if value is not None])
-
-
-def _marked(found: list[Spread], digits: int, less_is_better: bool) -> list[Entry]:
-    """Return the texts; the best mean, as it is printed, is strong (all of them where several are equal)."""
-    means = [s.rounded(digits) for s in found if s.count]
-    best = (min(means) if less_is_better else max(means)) if len(means) > 1 else None
-    return [Entry(s.text(digits), bool(s.count) and s.rounded(digits) == best) for s in found]
 
 
 def _mean(values: Iterable[float]) -> float | None:

@@ -11,13 +11,13 @@ from rich.console import Console
 from fed_core.study.report import publish, summary, write_report
 from fed_core.study.report.depth.panels import draw_panels
 from fed_core.study.report.depth.plots import (
-    curve_over_seeds,
     draw_choices,
     draw_convergence,
     draw_memberships,
     line_of,
 )
 from fed_core.study.report.document import escape
+from fed_core.study.report.lines import over_seeds
 from fed_core.study.report.png import MAX_BYTES, encode, new_figure
 from fed_core.study.report.results import read_study
 from tests.core.study.report.depth.folder import CLIENTS, TESTS, sequence, write_cell, write_panels, write_study
@@ -226,7 +226,7 @@ def test_a_curve_has_only_rounds_of_all_seeds(tmp_path: Path) -> None:
     write_cell(tmp_path, "fedavg", 0, 0.3, curve=(0.9, 0.5, 0.3))
     write_cell(tmp_path, "fedavg", 1, 0.4, curve=(0.8, 0.4))
 
-    rounds, values = curve_over_seeds(read_study(tmp_path).of("adabins_s", "fedavg"), "abs_rel")
+    rounds, values = over_seeds(cell.curve("abs_rel") for cell in read_study(tmp_path).of("adabins_s", "fedavg"))
 
     assert rounds == [1, 2]
     np.testing.assert_array_equal(values, [[0.9, 0.8], [0.5, 0.4]])
