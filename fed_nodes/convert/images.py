@@ -90,10 +90,16 @@ def frame_from_msgs(colour: Image, depth: Image, info: CameraInfo) -> DepthFrame
 def frame_to_msgs(frame: DepthFrame) -> tuple[Image, Image, CameraInfo]:
     """Return colour (rgb8), depth (32FC1 metres) and camera of a frame, with equal stamp and frame."""
     header = Header(stamp=to_stamp(frame.stamp_ns), frame_id=frame.frame_id)
-    colour = _BRIDGE.cv2_to_imgmsg(frame.rgb, encoding="rgb8")
-    colour.header = header
     height, width = frame.rgb.shape[:2]
-    return colour, depth_to_msg(frame.depth_m, header), info_to_msg(frame.intrinsics, height, width, header)
+    info = info_to_msg(frame.intrinsics, height, width, header)
+    return colour_to_msg(frame.rgb, header), depth_to_msg(frame.depth_m, header), info
+
+
+def colour_to_msg(rgb: npt.NDArray[np.uint8], header: Header) -> Image:
+    """Return (H, W, 3) uint8 RGB as an rgb8 image."""
+    msg = _BRIDGE.cv2_to_imgmsg(rgb, encoding="rgb8")
+    msg.header = header
+    return msg
 
 
 def depth_to_msg(depth_m: npt.NDArray[np.float32], header: Header) -> Image:

@@ -52,3 +52,18 @@ def occupancy_to_msg(
         map_load_time=header.stamp, resolution=extent_m / cells, width=cells, height=cells, origin=origin
     )
     return OccupancyGrid(header=header, info=info, data=array("b", np.ascontiguousarray(values).tobytes()))
+
+
+def occupancy_from_msg(msg: OccupancyGrid) -> tuple[npt.NDArray[np.float32], float]:
+    """Return the map (S, S) float32 of a grid, row 0 in front and column 0 on the left, and its side in metres.
+
+    Values are probabilities with steps of a per cent, NaN where unknown. A grid that is not square, or empty, or whose
+    data is cut off, raises ``DataError``.
+    """
+    cells, extent_m = msg.info.width, msg.info.resolution * msg.info.width
+    if msg.info.height != cells or cells == 0 or len(msg.data) != cells * cells:
+        size = f"{cells}x{msg.info.height} cells and {len(msg.data)} values"
+        raise DataError(f"an occupancy grid has {size}; expected a square one with a value for each cell")
+    values = np.asarray(msg.data, np.int8).reshape(cells, cells).T[::-1, ::-1]
+    found = np.where(values < 0, np.float32(np.nan), values.astype(np.float32) / np.float32(100.0))
+    return np.ascontiguousarray(found, np.float32), float(extent_m)
