@@ -116,10 +116,8 @@ def train(plan: FleetPlan, store: BlobStore, samples: Samples, robot: Installati
         samples: local training samples.
         robot: who trains.
     """
-    entry, config = plan.robots[robot.robot_id], plan.config
-    folder = robot.folder / "rounds" / plan.run_id
+    config, folder = plan.config, _rounds_folder(plan, robot)
     last = _last_trained(folder, plan.round)
-    paths = {key: str(store.path(plan.blobs[key].digest)) for key in (*entry.load, *entry.extras)}
 
     def finish(result: dict[str, Any]) -> ev.Event:
         report = _report(plan, robot, store, result)
@@ -132,16 +130,36 @@ def train(plan: FleetPlan, store: BlobStore, samples: Samples, robot: Installati
         "round": plan.round,
         "total_rounds": config.total_rounds,
         **to_tree({name: getattr(config, name) for name in _RUN_FIELDS}),
-        "load": {key: paths[key] for key in entry.load},
-        "extras": {key: paths[key] for key in entry.extras},
-        "values": to_tree(entry.values),
-        "own": _existing(folder / f"{last}" / "own.safetensors"),
-        "memory": _existing(folder / f"{last}" / "memory.safetensors"),
+        **starting_point(plan, store, robot),
         "train": {**to_tree(config.train), **robot.local},
         "out_dir": str(folder / f"{plan.round}"),
         **samples.to_json(),
     }
     return JobRequest(f"round {plan.round}", "train", arguments, finish)
+
+
+def starting_point(plan: FleetPlan, store: BlobStore, robot: Installation) -> dict[str, Any]:
+    """Return what a robot starts a plan's round from, for :func:`fed_core.training.jobs.start_weights`.
+
+    Args:
+        plan: the round; a finished one tells what the robot ends with.
+        store: holds the plan's blobs.
+        robot: whose own tensors and memory count.
+    """
+    entry, folder = plan.robots[robot.robot_id], _rounds_folder(plan, robot)
+    last = _last_trained(folder, plan.round + plan.finished)
+    paths = {key: str(store.path(plan.blobs[key].digest)) for key in (*entry.load, *entry.extras)}
+    return {
+        "load": {key: paths[key] for key in entry.load},
+        "extras": {key: paths[key] for key in entry.extras},
+        "values": to_tree(entry.values),
+        "own": _existing(folder / f"{last}" / "own.safetensors"),
+        "memory": _existing(folder / f"{last}" / "memory.safetensors"),
+    }
+
+
+def _rounds_folder(plan: FleetPlan, robot: Installation) -> Path:
+    return robot.folder / "rounds" / plan.run_id
 
 
 def _report(plan: FleetPlan, robot: Installation, store: BlobStore, result: Mapping[str, Any]) -> UpdateReport:

@@ -17,6 +17,10 @@ from fed_core.strategies.base import make_strategy
 DESCRIPTOR_FRAMES = "descriptor_frames"
 CENTRALISED = "centralised"
 LOCAL = "local"
+#: The one robot of a centralised run.
+POOL = "pool"
+#: Task of each scenario.
+SCENARIOS: Mapping[str, str] = {"depth-hpe": "depth", "depth-bmr": "depth", "bev": "bev"}
 
 
 @dataclass(frozen=True)
@@ -95,6 +99,29 @@ class GeneratedSettings:
 
 
 @dataclass(frozen=True)
+class BevSettings:
+    """Data and scoring of a bird's eye study (feddwa spec 7, 9).
+
+    Attributes:
+        reader: options of :class:`fed_core.data.opv2v.sequence.BevOptions` (label, vehicle, amcm_mask).
+    """
+
+    use_case: str = option("uc2", help="clients, by a name in bev_use_cases.yaml")
+    validation: float = option(0.1, help="last share of a client's training scenarios that chooses its round", low=0.01)
+    score_step: int = option(1, help="score every n-th round, and the last", unit="count", low=1)
+    frames: int = option(256, help="generated: training frames of all clients together", unit="count", low=8)
+    test_frames: int = option(32, help="generated: test frames of each client", unit="count", low=2)
+    scene_frames: int = option(8, help="generated: most frames of a scenario", unit="count", low=1)
+    width: int = option(96, help="generated: width of the pictures", unit="px", low=16)
+    height: int = option(72, help="generated: height of the pictures", unit="px", low=16)
+    min_visible_px: int = option(6, help="generated: pixels from which on a vehicle counts", unit="px", low=1)
+    reader: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check(self)
+
+
+@dataclass(frozen=True)
 class StudyConfig:
     """The whole study file.
 
@@ -107,9 +134,8 @@ class StudyConfig:
     """
 
     title: str
-    scenario: str = option(help="clients and unseen sequences", choices=("depth-hpe", "depth-bmr"))
+    scenario: str = option(help="clients and unseen sequences", choices=tuple(SCENARIOS))
     models: Mapping[str, ModelSettings] = field(default_factory=dict)
-    task: str = "depth"
     rounds: int = option(10, help="communication rounds", unit="count", low=1)
     seeds: int = option(3, help="seeds 0, 1, ...: worlds, first weights and data order", unit="count", low=1)
     train: Mapping[str, Any] = field(default_factory=dict)
@@ -119,6 +145,7 @@ class StudyConfig:
     score_step: int = option(1, help="score every n-th of the remaining frames", unit="count", low=1)
     mirror: bool = option(False, help="predict every image and its mirror image, and average (fedepth spec 7.1)")
     generated: GeneratedSettings = field(default_factory=GeneratedSettings)
+    bev: BevSettings = field(default_factory=BevSettings)
     tuning: Tuning = field(default_factory=Tuning)
     ablations: Ablations = field(default_factory=Ablations)
 
@@ -132,6 +159,13 @@ class StudyConfig:
         for name in (self.ablations.model, self.tuning.model):
             if name and name not in self.models:
                 raise ConfigError(f"the study tunes or ablates {name!r}, which is not under models")
+        if self.tuning.values and self.task != "depth":
+            raise ConfigError(f"a study of the scenario {self.scenario!r} tunes nothing; leave out tuning")
+
+    @property
+    def task(self) -> str:
+        """What is learned."""
+        return SCENARIOS[self.scenario]
 
     def rounds_of(self, model: str) -> int:
         """Return the rounds that a network runs for."""
@@ -142,6 +176,9 @@ class StudyConfig:
         name, options = parse_label(label)
         own = {key: value for key, value in options.items() if key != DESCRIPTOR_FRAMES}
         merged = {**self.strategy_options.get(name, {}), **own}
+        if "inner" in merged:  # a strategy around another one, which has the study's options, too
+            inner = {**self.strategy_options.get(str(merged["inner"]), {}), **dict(merged.get("inner_options", {}))}
+            merged = {**merged, "inner_options": inner}
         make_strategy(name, merged)
         return NamedOptions(name, merged)
 

@@ -5,7 +5,7 @@ import os
 import platform
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -16,12 +16,13 @@ from fed_core import __version__
 from fed_core.config import from_tree, to_tree
 from fed_core.errors import ConfigError, StudyError
 from fed_core.study import tuning
-from fed_core.study.cell import SCHEMA_VERSION, CellJob, read_result
+from fed_core.study.base import CellJob
+from fed_core.study.cell import SCHEMA_VERSION, read_result
 from fed_core.study.config import Cell, StudyConfig, cells_of
-from fed_core.study.evaluation import prefix_length
-from fed_core.study.generated import GENERATED
-from fed_core.study.scenario import Scenario, StudySequence, from_stores, held_out
+from fed_core.study.kinds import kind_of
+from fed_core.study.scenario import Scenario, StudySequence, held_out
 from fed_core.study.workers import Failure, MakeToolbox, Workers
+from fed_core.tasks.base import tasks
 from fed_core.training.local import TrainConfig
 from fed_core.wire.files import write_text
 
@@ -89,7 +90,7 @@ class Study:
         with Workers(self._jobs, self._make, self._on_step) as workers:
             chosen = self._tune(workers)
             config = self._config if chosen is None else tuning.with_choice(self._config, chosen["chosen"])
-            scenarios = self._prepare(workers, range(config.seeds))
+            scenarios = {seed: self._scenario(workers, seed) for seed in range(config.seeds)}
             self._describe(config, scenarios, chosen)
             cells = cells_of(config)
             self._stage("runs", len(cells))
@@ -107,8 +108,7 @@ class Study:
             found: dict[str, Any] = json.loads((folder / "tuning.json").read_text())
             return found
         config = tuning.tuning_config(self._config)
-        clients = self._clients(workers, 0)
-        scenario = held_out(replace(self._scenario(0), clients=clients), self._config.tuning.held_out)
+        scenario = held_out(self._scenario(workers, 0, clients_only=True), self._config.tuning.held_out)
         cells = cells_of(config)
         self._stage(f"tuning {self._config.tuning.strategy}.{self._config.tuning.parameter}", len(cells))
         results = self._carry_out(workers, folder, config, {0: scenario}, cells)
@@ -119,32 +119,17 @@ class Study:
         write_text(folder / "tuning.json", json.dumps(outcome, indent=1))
         return outcome
 
-    def _prepare(self, workers: Workers, seeds: Sequence[int]) -> dict[int, Scenario]:
-        ready = {}
-        for seed in seeds:
-            scenario, folder = self._scenario(seed), self._data_folder(seed)
-            if not scenario.synthetic:  # prepared already
-                ready[seed] = scenario
-                continue
-            stores = self._stored(workers, (*scenario.clients, *scenario.tests), folder)
-            cut = len(scenario.clients)
-            ready[seed] = replace(scenario, clients=stores[:cut], tests=stores[cut:])
-        return ready
-
-    def _clients(self, workers: Workers, seed: int) -> tuple[StudySequence, ...]:
-        scenario = self._scenario(seed)
-        if not scenario.synthetic:
-            return scenario.clients
-        return self._stored(workers, scenario.clients, self._data_folder(seed))
-
-    def _stored(self, workers: Workers, sequences: Sequence[StudySequence], folder: Path) -> tuple[StudySequence, ...]:
-        self._stage(f"recordings of {folder.name}", len(sequences))
-        ready = {}
-        for sequence in workers.prepare(sequences, folder):
-            ready[sequence.name] = sequence
-            self._progress.done = len(ready)
+    def _scenario(self, workers: Workers, seed: int, *, clients_only: bool = False) -> Scenario:
+        """Return the scenario of a seed; what is rendered lies on disk afterwards."""
+        kind, folder = kind_of(self._config), self._folder / DATA / f"seed{seed}"
+        if self._data is not None:
+            return kind.recorded(self._config, self._data)
+        pieces = kind.pieces(self._config, seed, clients_only=clients_only)
+        self._stage(f"recordings of {folder.name}", len(pieces))
+        for _ in workers.write(pieces, folder):
+            self._progress.done += 1
             self._on_progress(self._progress)
-        return tuple(ready[sequence.name] for sequence in sequences)
+        return kind.rendered(self._config, seed, folder)
 
     def _carry_out(
         self,
@@ -170,14 +155,6 @@ class Study:
         return results
 
     # ---- what belongs to it --------------------------------------------------------------------------------------
-
-    def _scenario(self, seed: int) -> Scenario:
-        if self._data is not None:
-            return from_stores(self._data)
-        return GENERATED[self._config.scenario](self._config, seed)
-
-    def _data_folder(self, seed: int) -> Path:
-        return self._folder / DATA / f"seed{seed}"
 
     def _check_settings(self) -> None:
         """Refuse networks and training options that would fail only after everything was prepared."""
@@ -227,6 +204,7 @@ class Study:
         tree = {
             "schema": SCHEMA_VERSION,
             "study": config.scenario,
+            "task": config.task,
             "title": config.title,
             "command": self._command,
             "synthetic": first.synthetic,
@@ -237,8 +215,8 @@ class Study:
             "rounds": config.rounds,
             "options": to_tree(config),
             "fixed": self._fixed(),
-            "clients": [_row(client) for client in first.clients],
-            "tests": [{**_row(test), **_scoring(test, config)} for test in first.tests],
+            "clients": [_row(client, config) for client in first.clients],
+            "tests": [_scored_row(test, config) for test in first.tests],
             "tuning": chosen,
             "versions": _versions(),
             "machine": f"{os.cpu_count()} CPUs, {_processor()}, {self._jobs} processes",
@@ -260,32 +238,18 @@ def _name(cell: Cell) -> str:
     return f"{cell.model} {cell.label} seed {cell.seed}"
 
 
-def _row(sequence: StudySequence) -> dict[str, Any]:
-    frames = _num_frames(sequence)
+def _row(sequence: StudySequence, config: StudyConfig) -> dict[str, Any]:
     return {
         "name": sequence.name,
         "platform": sequence.platform,
         "environment": sequence.environment,
-        "frames": frames,
+        "frames": len(tasks.get(config.task)().open(sequence.source, Path())),
     }
 
 
-def _num_frames(sequence: StudySequence) -> int:
-    from fed_core.data.open import open_source
-
-    return len(open_source(sequence.source, Path()))
-
-
-def _scoring(sequence: StudySequence, config: StudyConfig) -> dict[str, Any]:
-    frames = _num_frames(sequence)
-    prefix = prefix_length(frames, config, sequence.name)
-    return {
-        "cap_m": sequence.score.cap_m,
-        "near_cap_m": sequence.score.near_cap_m or None,
-        "crop": sequence.score.crop,
-        "descriptor_frames": prefix,
-        "scored_frames": len(range(prefix, frames, config.score_step)),
-    }
+def _scored_row(sequence: StudySequence, config: StudyConfig) -> dict[str, Any]:
+    row = _row(sequence, config)
+    return {**row, **kind_of(config).scoring(sequence, row["frames"], config)}
 
 
 def _versions() -> dict[str, str]:

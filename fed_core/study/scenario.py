@@ -9,7 +9,7 @@ from fed_core.data.store import INDEX, read_index, write_store
 from fed_core.errors import ConfigError, DataError
 from fed_core.roles.membership import is_robot_id
 
-CLIENT, TEST = "client", "test"
+CLIENT, TEST, VALIDATION = "client", "test", "validation"
 
 
 @dataclass(frozen=True)
@@ -35,6 +35,8 @@ class StudySequence:
         environment: what it moved through.
         source: the frames.
         score: how its depth is scored.
+        owner: client whose own model is scored on it; "" = models are chosen by its pictures.
+        split: "test", or "validation", which chooses the round.
     """
 
     name: str
@@ -42,6 +44,8 @@ class StudySequence:
     environment: str
     source: SourceConfig
     score: ScoreRule = ScoreRule()
+    owner: str = ""
+    split: str = TEST
 
     def __post_init__(self) -> None:
         if not is_robot_id(self.name):
@@ -77,13 +81,17 @@ class Scenario:
             raise ConfigError(f"sequence {', '.join(twice)} is in the scenario twice")
 
 
-def prepare(sequence: StudySequence, folder: Path) -> StudySequence:
-    """Bring a recording into a store below ``folder``, once; returns the sequence that is read from there."""
+def prepare(sequence: StudySequence, folder: Path) -> None:
+    """Bring a recording into a store below ``folder``, once."""
     info = {"platform": sequence.platform, "environment": sequence.environment}
     target = folder / sequence.name
     if not (target / INDEX).exists():
         write_store(open_source(sequence.source, Path()), target, info=info)
-    return replace(sequence, source=SourceConfig(data=str(target.absolute())))
+
+
+def prepared(sequence: StudySequence, folder: Path) -> StudySequence:
+    """Return a sequence that is read from where :func:`prepare` wrote it."""
+    return replace(sequence, source=SourceConfig(data=str((folder / sequence.name).absolute())))
 
 
 def from_stores(folder: Path) -> Scenario:

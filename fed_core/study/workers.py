@@ -14,10 +14,10 @@ from threading import Event, Thread, current_thread, main_thread
 from typing import Any
 
 from fed_core.errors import FedError, StudyError
-from fed_core.study.cell import CellJob, run_cell
+from fed_core.study.base import CellJob, Piece
+from fed_core.study.cell import run_cell
 from fed_core.study.config import Cell
 from fed_core.study.descriptors import DescriptorCache
-from fed_core.study.scenario import StudySequence, prepare
 from fed_core.training.jobs import Toolbox
 
 MakeToolbox = Callable[[], Toolbox]
@@ -78,17 +78,17 @@ class Workers:
         """Yield each run with its result as it ends."""
         yield from self._finished({self._pool.submit(_run, job): job.cell for job in jobs})
 
-    def prepare(self, sequences: Sequence[StudySequence], folder: Path) -> Iterator[StudySequence]:
-        """Bring recordings into stores below ``folder``; yields the sequences that read them from there, as they end.
+    def write(self, pieces: Sequence[Piece], folder: Path) -> Iterator[None]:
+        """Write pieces below ``folder``; yields as each is there.
 
         Raises:
             StudyError: one of them cannot be prepared.
         """
-        futures = {self._pool.submit(_prepare, folder, sequence): sequence.name for sequence in sequences}
+        futures = {self._pool.submit(_write, folder, piece): piece.name for piece in pieces}
         for name, answer in self._finished(futures):
             if isinstance(answer, Failure):
                 raise StudyError(f"recording {name!r} cannot be prepared: {answer.text}")
-            yield answer
+            yield None
 
     def _finished(self, futures: Mapping["Future[Any]", Any]) -> Iterator[tuple[Any, Any]]:
         try:
@@ -161,8 +161,9 @@ def _run(job: CellJob) -> dict[str, Any] | Failure:
         return Failure(name, str(err))
 
 
-def _prepare(folder: Path, sequence: StudySequence) -> StudySequence | Failure:
+def _write(folder: Path, piece: Piece) -> Failure | None:
     try:
-        return prepare(sequence, folder)
+        piece.write(folder, lambda done, total: _steps.put((piece.name, done, total)))
     except FedError as err:
-        return Failure(sequence.name, str(err))
+        return Failure(piece.name, str(err))
+    return None

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from fed_core.config import from_tree
+from fed_core.config import from_tree, to_tree
 from fed_core.errors import ConfigError, DataError
 from fed_core.strategies.base import LocalState, Strategy, make_strategy
 from fed_core.tasks.base import Dataset, Task, tasks
@@ -107,9 +107,8 @@ def train_round(arguments: Mapping[str, Any], toolbox: Toolbox, on_progress: OnP
     signature = toolbox.signature(network, arguments["network"])
     dataset = _dataset(arguments, network)
     task = tasks.get(arguments["task"])()
-    memory = load_memory(Path(arguments["memory"])) if arguments["memory"] else Memory()
-    built = toolbox.state_arrays(network)
-    toolbox.load_arrays(network, _start_weights(arguments, strategy, signature, memory, built))
+    memory = _memory(arguments)
+    toolbox.load_arrays(network, start_weights(arguments, strategy, signature, toolbox.state_arrays(network)))
     device = config.torch_device()
     network.to(device)
     seed = _seed(arguments["seed"], arguments["robot_id"], arguments["round"])
@@ -131,6 +130,28 @@ def train_round(arguments: Mapping[str, Any], toolbox: Toolbox, on_progress: OnP
     return {**paths, "num_samples": len(dataset), **_figures(outcome)}
 
 
+def start_weights(
+    start: Mapping[str, Any], strategy: Strategy, signature: ModelSignature, built: Tensors
+) -> dict[str, Array]:
+    """Return the weights that a robot's round starts from: the plan's blend, merged with the robot's own.
+
+    Args:
+        start: paths of what is loaded, of the robot's own tensors and of its memory
+            (:func:`fed_core.requests.starting_point`).
+        strategy: blends and merges.
+        signature: of the network.
+        built: the initial model, which is a robot's own before its first round.
+    """
+    models = {key: open_tensors(Path(path)) for key, path in start["load"].items()}
+    loaded, memory = dict(strategy.blend(models, signature)) if models else {}, _memory(start)
+    own = open_tensors(Path(start["own"])) if start["own"] else built
+    return {name: strategy.merge(name, own.get(name), loaded.get(name), memory) for name in signature.names}
+
+
+def _memory(start: Mapping[str, Any]) -> Memory:
+    return load_memory(Path(start["memory"])) if start["memory"] else Memory()
+
+
 JOBS: Mapping[str, Callable[[Mapping[str, Any], Toolbox, OnProgress], dict[str, Any]]] = {
     "init": initial_model,
     "count": count_samples,
@@ -139,6 +160,20 @@ JOBS: Mapping[str, Callable[[Mapping[str, Any], Toolbox, OnProgress], dict[str, 
 }
 
 _prepared: dict[str, Dataset] = {}
+
+
+def prepared_samples(task: str, name: str, options: Mapping[str, Any], network: nn.Module, source: Any) -> Dataset:
+    """Return the samples of a source in a network's size, read once per process while there is room.
+
+    Args:
+        task: name of the task.
+        name: of the network.
+        options: of the network.
+        network: built so.
+        source: an entry of a fleet file.
+    """
+    parts = {"task": task, "network": name, "network_options": to_tree(options), "source": to_tree(source), "base": ""}
+    return _dataset(parts, network)
 
 
 def _dataset(arguments: Mapping[str, Any], network: nn.Module) -> Dataset:
@@ -176,16 +211,6 @@ def _seed(*parts: Any) -> int:
     """Return a seed below 2^63 from texts and numbers, the same on every machine."""
     digest = hashlib.sha256(json.dumps(parts).encode()).digest()
     return int.from_bytes(digest[:8], "little") >> 1
-
-
-def _start_weights(
-    arguments: Mapping[str, Any], strategy: Strategy, signature: ModelSignature, memory: Memory, built: Tensors
-) -> dict[str, Array]:
-    """Return the weights that the round starts from: the plan's blend, merged with the robot's own (or ``built``)."""
-    models = {key: open_tensors(Path(path)) for key, path in arguments["load"].items()}
-    loaded = dict(strategy.blend(models, signature)) if models else {}
-    own = open_tensors(Path(arguments["own"])) if arguments["own"] else built
-    return {name: strategy.merge(name, own.get(name), loaded.get(name), memory) for name in signature.names}
 
 
 def _probe_batches(

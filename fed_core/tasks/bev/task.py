@@ -13,7 +13,7 @@ from fed_core.data.opv2v.maps import fit_map
 from fed_core.data.opv2v.source import open_source
 from fed_core.data.sequence import BevSequence
 from fed_core.errors import DataError
-from fed_core.metrics.bev import confusion
+from fed_core.metrics.bev import Confusion, confusion, confusions
 from fed_core.tasks.base import Dataset, Task, tasks
 from fed_core.tasks.bev.loss import vehicle_loss
 from fed_core.tasks.bev.pictures import Pictures
@@ -155,6 +155,16 @@ class BevTask(Task):
         device = next(network.parameters()).device
         views = Views(*(part.to(device) for part in _stacked([fit_cameras(inputs, network)])))
         found: npt.NDArray[np.float32] = network(*views).logits.float().softmax(1)[0, 1].cpu().numpy()
+        return found
+
+    @torch.inference_mode()
+    def score(self, network: Any, dataset: BevDataset, batch_size: int = 8) -> list[Confusion]:
+        """Return the counts of every frame, for IoU; the network is in eval mode."""
+        device, found = next(network.parameters()).device, []
+        for low in range(0, len(dataset), batch_size):
+            batch = self.batch(dataset, range(low, min(low + batch_size, len(dataset))))
+            said = self.forward(network, self.move(batch, device)).logits.argmax(1).bool().cpu()
+            found += confusions(said.numpy(), batch.mask.numpy(), batch.known.numpy())
         return found
 
     def metrics(self, prediction: npt.NDArray[np.float32], sample: BevFrame, **options: Any) -> dict[str, float] | None:

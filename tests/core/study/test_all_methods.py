@@ -8,7 +8,9 @@ import pytest
 from fed_core.config import from_tree
 from fed_core.strategies.base import strategies
 from fed_core.study.config import Cell, StudyConfig, cells_of
-from fed_core.study.generated import GENERATED, _scenario
+from fed_core.study.depth.generated import _scenario
+from fed_core.study.depth.kind import DepthKind
+from fed_core.study.kinds import KINDS
 from fed_core.study.report import write_report
 from fed_core.study.runner import Study
 from fed_core.study.scenario import Scenario, ScoreRule
@@ -28,7 +30,7 @@ def three_domains(config: StudyConfig, seed: int) -> Scenario:
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_all_methods_learn_on_six_clients_in_three_domains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(GENERATED, "depth-hpe", three_domains)
+    monkeypatch.setitem(KINDS, "depth-hpe", DepthKind(three_domains))
     names = [name for name in strategies.names() if name not in BIRDS_EYE]
     model = {
         "options": {"height": 64, "width": 96, "patch": 4},

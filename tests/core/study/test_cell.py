@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 from fed_core.errors import DataError
-from fed_core.study.cell import CellJob, run_cell
+from fed_core.study.base import CellJob
+from fed_core.study.cell import run_cell
 from fed_core.study.config import Cell, StudyConfig
-from fed_core.study.evaluation import TestBench
+from fed_core.study.depth.evaluation import TestBench
 from fed_core.study.scenario import Scenario, from_stores
 from fed_core.tasks.depth.task import DepthTask
 from fed_core.training import jobs

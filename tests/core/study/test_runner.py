@@ -9,7 +9,9 @@ import pytest
 
 from fed_core.errors import ConfigError, StudyError
 from fed_core.study.config import StudyConfig
-from fed_core.study.generated import GENERATED, _scenario
+from fed_core.study.depth.generated import _scenario
+from fed_core.study.depth.kind import DepthKind
+from fed_core.study.kinds import KINDS
 from fed_core.study.runner import Progress, Study
 from fed_core.study.scenario import Scenario, ScoreRule
 from tests.core.study.small import config, write_stores
@@ -61,7 +63,7 @@ def test_option_is_tuned_on_clients_before_unseen_sequences_are_opened(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Rendered data: while the option is tuned, no unseen sequence exists on disk."""
-    monkeypatch.setitem(GENERATED, "depth-hpe", rooms)
+    monkeypatch.setitem(KINDS, "depth-hpe", DepthKind(rooms))
     small = {"frames": 9, "test_frames": 4, "step": 1, "width": 32, "height": 32}
     there: dict[str, set[str]] = {}
 
@@ -142,7 +144,7 @@ def test_settings_are_not_mixed_in_one_folder(stores: Path, tmp_path: Path) -> N
 
 
 def test_recording_that_cannot_be_rendered_ends_the_study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(GENERATED, "depth-hpe", rooms)
+    monkeypatch.setitem(KINDS, "depth-hpe", DepthKind(rooms))
     folder = tmp_path / "data" / "seed0" / "legged_indoor_0"
     folder.mkdir(parents=True)
     (folder / "rgb").write_text("a file where a folder belongs")

@@ -1,6 +1,6 @@
 """Rendered stand-ins for the two depth scenarios (fedepth spec 10 and 11); what comes out of them is synthetic."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from fed_core.data.open import GeneratedConfig, SourceConfig
 from fed_core.study.config import GeneratedSettings, StudyConfig
@@ -61,6 +61,3 @@ def _source(platform: str, environment: str, world: int, frames: int, settings: 
     size = {"width": settings.width, "height": settings.height}
     generated = GeneratedConfig(platform, environment, seed=world, frames=frames * settings.step, **size)
     return SourceConfig(generated=generated, step=settings.step)
-
-
-GENERATED: Mapping[str, Callable[[StudyConfig, int], Scenario]] = {"depth-hpe": hpe, "depth-bmr": bmr}

@@ -1,0 +1,119 @@
+"""Scores a client's model on its frames: the model that its next round starts from, private parts included."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fed_core.errors import DataError
+from fed_core.metrics.bev import iou_frame, iou_global
+from fed_core.requests import Installation, starting_point
+from fed_core.study.base import Moment, Run
+from fed_core.study.config import CENTRALISED, POOL
+from fed_core.study.scenario import StudySequence
+from fed_core.tasks.base import tasks
+from fed_core.training.jobs import prepared_samples, start_weights
+from fed_core.types import Array, BevFrame, ModelSignature
+from fed_core.wire.codec import open_tensors
+
+Figures = Mapping[str, float | None]
+
+
+@dataclass(frozen=True)
+class Scored:
+    """Frames that score one client's models.
+
+    Attributes:
+        sequence: which ones.
+        dataset: the same in the network's size.
+    """
+
+    sequence: StudySequence
+    dataset: Any
+
+    @property
+    def owner(self) -> str:
+        """The client."""
+        return self.sequence.owner
+
+
+class ClientModels:
+    """Loads the model of a client into the run's network.
+
+    Args:
+        run: what is scored.
+    """
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self._signature: ModelSignature = run.toolbox.signature(run.network, run.job.cell.model)
+        self._built = run.toolbox.state_arrays(run.network)  # private parts before the first round
+
+    def load_next(self, client: str, moment: Moment) -> None:
+        """Load what the client's next round starts from (feddwa spec 9: the model just received)."""
+        start = starting_point(moment.plan, moment.book.store, self._installation(client, moment))
+        strategy = self._run.strategy
+        self._load(start_weights(start, strategy, self._signature, self._first()))
+
+    def load_trained(self, client: str, moment: Moment) -> bool:
+        """Load what the client's training of the closed round ended with; False where it did not train."""
+        folder = self._installation(client, moment).folder / "rounds" / moment.plan.run_id / f"{moment.closed.round}"
+        parts = [folder / "own.safetensors", folder / "weights.safetensors"]
+        found: dict[str, Array] = {}
+        for path in (path for path in parts if path.exists()):
+            found.update(open_tensors(path))
+        if not found:
+            return False
+        self._load({**self._first(), **found})
+        return True
+
+    def _installation(self, client: str, moment: Moment) -> Installation:
+        robot = POOL if self._run.chosen.name == CENTRALISED else client
+        return Installation(robot, "simulated", moment.robots / robot, {})
+
+    def _first(self) -> Mapping[str, Array]:
+        return self._built
+
+    def _load(self, weights: Mapping[str, Array]) -> None:
+        self._run.toolbox.load_arrays(self._run.network, weights)
+        self._run.network.eval()
+
+
+def read_scored(run: Run) -> list[Scored]:
+    """Return the frames of all unseen sequences, in the network's size; a process reads them once."""
+    config, cell = run.job.config, run.job.cell
+    options = dict(config.models[cell.model].options)
+    return [
+        Scored(test, prepared_samples(config.task, cell.model, options, run.network, test.source))
+        for test in run.job.scenario.tests
+    ]
+
+
+def score(run: Run, scored: Scored) -> dict[str, float | None]:
+    """Return iou_global and iou_frame [1] of the loaded model; None where no vehicle is true or claimed."""
+    counts = tasks.get(run.job.config.task)().score(run.network, scored.dataset)  # type: ignore[attr-defined]
+    found = {"iou_global": iou_global(counts), "iou_frame": iou_frame(counts)}
+    return {name: value if np.isfinite(value) else None for name, value in found.items()}
+
+
+def middle_frame(scored: Scored, task: str) -> BevFrame:
+    """Return the frame that pictures show."""
+    sequence = tasks.get(task)().open(scored.sequence.source, Path())
+    if not len(sequence):
+        raise DataError(f"{scored.sequence.name} has no frame")
+    frame: BevFrame = sequence[len(sequence) // 2]
+    return frame
+
+
+def predict(run: Run, frame: BevFrame) -> npt.NDArray[np.float32]:
+    """Return the loaded model's map (S, S) float32, probability of a vehicle."""
+    return np.asarray(tasks.get(run.job.config.task)().predict(run.network, frame), np.float32)
+
+
+def mean(values: Sequence[float | None]) -> float | None:
+    """Return the mean of the figures that are there, None without any."""
+    found = [value for value in values if value is not None]
+    return float(np.mean(found)) if found else None

@@ -1,0 +1,16 @@
+"""The kinds of study by the name of their scenario."""
+
+from collections.abc import Mapping
+
+from fed_core.study.base import Kind
+from fed_core.study.bev.kind import BevKind
+from fed_core.study.config import StudyConfig
+from fed_core.study.depth.generated import bmr, hpe
+from fed_core.study.depth.kind import DepthKind
+
+KINDS: Mapping[str, Kind] = {"depth-hpe": DepthKind(hpe), "depth-bmr": DepthKind(bmr), "bev": BevKind()}
+
+
+def kind_of(config: StudyConfig) -> Kind:
+    """Return the kind of a study."""
+    return KINDS[config.scenario]
