@@ -4,25 +4,22 @@ A mount places a camera's optical frame (x right, y down, z forward) in the vehi
 Networks count in CARLA's axes, in which y points to the right and cameras look along x.
 """
 
-import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import cv2
 import numpy as np
 import numpy.typing as npt
 
 from fed_core.config import check, from_tree, option
 from fed_core.data.opv2v.cameras import OPTICAL_TO_CARLA
+from fed_core.data.opv2v.mounts import NAMES
 from fed_core.data.opv2v.sequence import OFF, SECTOR
 from fed_core.errors import ConfigError
 
 Floats = npt.NDArray[np.float64]
 
-#: Names of the cameras of OPV2V by id.
-NAMES = ("front", "right", "left", "back")
 #: REP 103's y to CARLA's.
 _MIRROR = np.diag([1.0, -1.0, 1.0])
 _TOPIC = re.compile(r"[A-Za-z_]\w*(/[A-Za-z_]\w*)*", re.ASCII)
@@ -105,18 +102,6 @@ def rig_from_tree(mounts: Mapping[str, Any]) -> Rig:
     return Rig(tuple(made[k][0] for k in ids), ids, tuple(made[k][1] for k in ids))
 
 
-def mount_tree(extrinsics: Floats, camera: int) -> dict[str, Any]:
-    """Return the mount of a camera as a tree.
-
-    Args:
-        extrinsics: camera to vehicle, (4, 4) metres, both x forward, y right, z up.
-        camera: its id.
-    """
-    turn = _MIRROR @ extrinsics[:3, :3] @ OPTICAL_TO_CARLA
-    position = _MIRROR @ extrinsics[:3, 3]
-    return {"id": camera, "position": position.tolist(), "rotation": _to_quaternion(turn)}
-
-
 def _of_angles(angles: Sequence[float]) -> Floats:
     """Return the rotation (3, 3) of roll, pitch and yaw about fixed axes, as in URDF."""
     (cr, cp, cy), (sr, sp, sy) = np.cos(angles), np.sin(angles)
@@ -135,10 +120,3 @@ def _of_quaternion(quaternion: Sequence[float]) -> Floats:
             [2 * (x * z - y * w), 2 * (y * z + x * w), 1 - 2 * (x * x + y * y)],
         ]
     )
-
-
-def _to_quaternion(turn: Floats) -> list[float]:
-    vector = cv2.Rodrigues(turn)[0].ravel()
-    angle = float(np.linalg.norm(vector))
-    axis = vector / angle if angle > 0 else vector
-    return [*(axis * math.sin(angle / 2)).tolist(), math.cos(angle / 2)]

@@ -21,7 +21,7 @@ from fed_core.errors import DataError
 from fed_core.types import RigFrame
 from fed_nodes.convert.images import colour_to_msg, info_to_msg, rgb_from_msg, stamp_ns, to_stamp
 from fed_nodes.convert.occupancy import RASTER
-from fed_nodes.rigs import NAMES, Rig, mount_tree
+from fed_nodes.rigs import Rig
 
 Floats = npt.NDArray[np.float64]
 
@@ -66,17 +66,6 @@ def frame_to_msgs(frame: RigFrame, names: Sequence[str]) -> list[tuple[Image, Ca
         info = info_to_msg(matrix - _moved(_HALF_PIXEL), height, width, header)
         made.append((colour_to_msg(picture, header), info))
     return made
-
-
-def names_of(frame: RigFrame) -> tuple[str, ...]:
-    """Return the usual names of a frame's cameras."""
-    return tuple(NAMES[camera] for camera in frame.cameras)
-
-
-def rig_of(frame: RigFrame, names: Sequence[str]) -> dict[str, Any]:
-    """Return the parameter ``rig`` of a vehicle, by the names of its cameras."""
-    cameras = zip(names, frame.cameras, frame.extrinsics, strict=True)
-    return {name: mount_tree(pose, camera) for name, camera, pose in cameras}
 
 
 def known_cells(frame: RigFrame, cells: int, extent_m: float, kind: str) -> npt.NDArray[np.bool_]:

@@ -9,9 +9,10 @@ import pytest
 from sensor_msgs.msg import CameraInfo, Image
 from std_msgs.msg import Header
 
+from fed_core.data.opv2v.mounts import names_of, rig_tree
 from fed_core.errors import DataError
 from fed_core.types import RigFrame
-from fed_nodes.convert.bev import frame_from_msgs, frame_to_msgs, known_cells, names_of, rig_of
+from fed_nodes.convert.bev import frame_from_msgs, frame_to_msgs, known_cells
 from fed_nodes.convert.images import stamp_ns, to_stamp
 from fed_nodes.rigs import rig_from_tree
 
@@ -70,16 +71,16 @@ def test_its_time_is_that_of_the_latest_image() -> None:
 @pytest.mark.parametrize("cameras", [(0, 1, 2, 3), (0,), (1, 3)])
 def test_a_frame_survives_the_way_there_and_back(cameras: tuple[int, ...]) -> None:
     sent = frame(*cameras)
-    pairs = frame_to_msgs(sent, names_of(sent))
+    pairs = frame_to_msgs(sent, names_of(cameras))
 
-    got = frame_from_msgs(rig_from_tree(rig_of(sent, names_of(sent))), *zip(*pairs, strict=True), vehicle="641")  # type: ignore[misc]
+    got = frame_from_msgs(rig_from_tree(rig_tree(sent)), *zip(*pairs, strict=True), vehicle="641")  # type: ignore[misc]
 
     assert (got.cameras, got.stamp_ns, got.vehicle) == (sent.cameras, sent.stamp_ns, sent.vehicle)
     np.testing.assert_array_equal(np.stack(got.images), np.stack(sent.images))
     np.testing.assert_array_equal(got.intrinsics, sent.intrinsics)
     np.testing.assert_allclose(got.extrinsics, sent.extrinsics, atol=1e-12)
     assert {stamp_ns(msg.header.stamp) for pair in pairs for msg in pair} == {sent.stamp_ns}
-    assert pairs[-1][1].header.frame_id == f"{names_of(sent)[-1]}_optical_frame"
+    assert pairs[-1][1].header.frame_id == f"{names_of(cameras)[-1]}_optical_frame"
     assert pairs[0][1].k[2] == 3.5  # ROS counts the first pixel's centre as 0
 
 

@@ -1,14 +1,16 @@
 """Mounts of cameras in REP 103's axes become poses in CARLA's, by hand; and wrong rigs are refused in one line."""
 
 import math
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from fed_core.data.opv2v.cameras import project
+from fed_core.data.opv2v.mounts import rig_tree
 from fed_core.errors import ConfigError
-from fed_nodes.rigs import CameraMount, mount_tree, rig_from_tree
+from fed_nodes.rigs import CameraMount, rig_from_tree
 
 QUARTER = math.pi / 2
 #: An optical frame that looks forward: its z is the vehicle's x, its x the vehicle's -y.
@@ -63,9 +65,9 @@ def test_a_quaternion_says_the_same_as_angles() -> None:
 def test_a_pose_as_a_mount_is_the_same_pose(angles: tuple[float, ...]) -> None:
     pose = CameraMount((1.0, -2.0, 3.0), angles).extrinsics
 
-    rig = rig_from_tree({"a": mount_tree(pose, 2)})
+    rig = rig_from_tree(rig_tree(SimpleNamespace(cameras=(2,), extrinsics=pose[None])))  # type: ignore[arg-type]
 
-    assert rig.ids == (2,)
+    assert (rig.names, rig.ids) == (("left",), (2,))
     np.testing.assert_allclose(rig.extrinsics, [pose], atol=1e-12)
 
 
