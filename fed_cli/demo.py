@@ -34,12 +34,15 @@ def demo(
     fedperc demo
 
     fedperc demo --data my_recordings/ --seed 3
+
+    fedperc demo --data config/fleet/bev.yaml --out runs/bev
     """
     from rich.console import Console
 
     from fed_cli.fleetrun.folder import prepare, shared_file
     from fed_cli.fleetrun.recordings import fleet_of, reseed
     from fed_cli.fleetrun.stages import FleetRun
+    from fed_cli.fleetrun.traffic import make_traffic
     from fed_core.config import to_tree
     from fed_core.errors import ConfigError
 
@@ -54,16 +57,17 @@ def demo(
     going_on = prepare(out, to_tree(fleet), resume=resume)
     console.print(f"{'resuming' if going_on else 'starting'} {out}: {len(fleet.robots)} robots, seed {fleet.seed}")
     start_s = time.monotonic()
-    FleetRun(fleet, base, out, console).run()
+    FleetRun(make_traffic(fleet, out, console), base, out, console).run()
     _finish(console, out, fleet, time.monotonic() - start_s)
 
 
 def _finish(console: "Console", out: Path, fleet: "FleetConfig", seconds: float) -> None:
+    from fed_cli.fleetrun.map_pictures import draw_maps
     from fed_cli.fleetrun.pictures import draw_grid
     from fed_cli.fleetrun.report import show, summarise
 
     summary = summarise(out, fleet, seconds)
     show(console, summary)
     methods = list(dict.fromkeys(("initial", "fedavg", fleet.strategy.name)))
-    picture = draw_grid(out, summary, methods)
+    picture = (draw_maps if fleet.task == "bev" else draw_grid)(out, summary, methods)
     console.print(f"pictures {picture}\nsummary  {out / 'summary.json'}\n{summary['seconds']:.0f} s", highlight=False)

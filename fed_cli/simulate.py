@@ -36,6 +36,7 @@ def simulate(
     from fed_cli.fleetrun.folder import shared_file
     from fed_cli.fleetrun.recordings import fleet_of, reseed
     from fed_cli.fleetrun.simulation import play, show_result
+    from fed_cli.fleetrun.traffic import make_traffic
 
     config, base = fleet_of(fleet if fleet is not None else shared_file("config/fleet/small.yaml"))
     config = _with(config, rounds)
@@ -43,7 +44,7 @@ def simulate(
         config = reseed(config, seed)
     console = Console()
     console.print(f"{out}: {len(config.robots)} robots, {config.rounds} rounds, seed {config.seed}", highlight=False)
-    play(config, base, out, console, threads=threads)
+    play(make_traffic(config, out, console), base, out, console, threads=threads)
     show_result(console, out)
 
 

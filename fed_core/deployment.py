@@ -2,12 +2,15 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from fed_core.config import to_tree
-from fed_core.data.open import SourceConfig, open_source
+from fed_core.data.open import SourceConfig
+from fed_core.data.opv2v.mounts import rig_tree
+from fed_core.data.opv2v.sequence import SECTOR
+from fed_core.data.samples import open_samples
 from fed_core.fleet import FleetConfig, RobotEntry, SequenceEntry
 
 
@@ -77,19 +80,22 @@ class Deployment:
             "fleet_ns": self.fleet_ns,
             "reliable_sensors": self.replayed and entry.source is not None,
         }
-        if entry.source is not None:
+        if entry.source is not None and self.fleet.task == "bev":
+            parameters |= {"source": _text(_first(entry.source, entry.frames)), "source_base": str(self.base)}
+        elif entry.source is not None:
             # Every frame is waited for; silence ends the recording where the replay had to leave broken frames out.
-            parameters["record_frames"] = entry.frames or len(open_source(entry.source, self.base))
+            parameters["record_frames"] = entry.frames or len(open_samples(self.fleet.task, entry.source, self.base))
             parameters["record_idle_s"] = 30.0
         elif entry.frames:
             parameters["record_frames"] = entry.frames
         return NodeSpec("robot_client", entry.id, f"/{entry.id}", parameters)
 
     def replay(self, entry: RobotEntry, rate_hz: float = 10.0) -> NodeSpec | None:
-        """Return what feeds a robot; None where live sensors do."""
-        if entry.source is None:
+        """Return what feeds a robot; None where live sensors do, or its own disk."""
+        if entry.source is None or self.fleet.task == "bev":
             return None
         parameters = {
+            "task": self.fleet.task,
             "source": _text(entry.source),
             "source_base": str(self.base),
             "rate_hz": float(rate_hz),
@@ -97,16 +103,36 @@ class Deployment:
         }
         return NodeSpec("replay", f"{entry.id}_replay", f"/{entry.id}", parameters)
 
-    def inference(self, namespace: str = "/live") -> NodeSpec:
-        """Return an inference node."""
-        parameters = {
-            "reader_id": namespace.strip("/").replace("/", "_") + "_inference",
-            "state_dir": str(self.folder / "inference" / self.fleet.run),
+    def inference(self, namespace: str = "/live", entry: SequenceEntry | None = None) -> NodeSpec:
+        """Return an inference node.
+
+        Args:
+            namespace: its ROS namespace.
+            entry: sequence that it will see; only needed where the vehicle's cameras must be known (task bev).
+        """
+        reader = namespace.strip("/").replace("/", "_") + "_inference"
+        models, own = self.folder / "inference" / self.fleet.run, namespace == "/live"
+        parameters: dict[str, Any] = {
+            "reader_id": reader,
+            "state_dir": str(models if own else models / reader),
             "fleet_ns": self.fleet_ns,
             "descriptor_frames": self.fleet.inference.descriptor_frames,
             "reliable_sensors": self.replayed,
         }
-        return NodeSpec("inference", "inference", namespace, parameters)
+        if entry is not None and self.fleet.task == "bev":
+            parameters["rig"] = json.dumps(rig_tree(open_samples("bev", entry.source, self.base)[0]))
+            parameters["known_cells"] = str(entry.source.options.get("amcm_mask", SECTOR))
+        if entry is not None and entry.robot:
+            parameters |= {"robot_id": entry.robot, "robot_dir": str(self.folder / "robots" / entry.robot)}
+        return NodeSpec("inference", "inference" if own else reader, namespace, parameters)
+
+    def watcher(self, entry: SequenceEntry) -> NodeSpec:
+        """Return the inference node that a held-out sequence is played to.
+
+        One serves all sequences of one camera; a vehicle with several cameras has a node of its own, since that must
+        know where they sit.
+        """
+        return self.inference(f"/live/{entry.name}" if self.fleet.task == "bev" or entry.robot else "/live", entry)
 
     def score(self, entry: SequenceEntry, out: Path, namespace: str = "/live") -> NodeSpec:
         """Return the node that scores a held-out sequence."""
@@ -115,6 +141,7 @@ class Deployment:
             "source_base": str(self.base),
             "name": entry.name,
             "out": str(out),
+            "task": self.fleet.task,
             "descriptor_frames": self.fleet.inference.descriptor_frames,
             "cap_m": self.fleet.inference.cap_m,
         }
@@ -123,6 +150,11 @@ class Deployment:
     def monitor(self, namespace: str = "/live") -> NodeSpec:
         """Return the monitor."""
         return NodeSpec("monitor", "monitor", namespace, {"fleet_ns": self.fleet_ns})
+
+
+def _first(source: SourceConfig, frames: int) -> SourceConfig:
+    """Return the first frames of a source; 0 = all of it."""
+    return replace(source, stop=source.start + frames * source.step) if frames else source
 
 
 def _text(tree: Any) -> str:

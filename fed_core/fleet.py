@@ -45,10 +45,17 @@ class RobotEntry:
 
 @dataclass(frozen=True)
 class SequenceEntry:
-    """A held-out sequence, never trained on."""
+    """A held-out sequence, never trained on.
+
+    Attributes:
+        name: name of the sequence.
+        source: recording that is played.
+        robot: robot that drives it, for strategies with a model or a part of a model for each robot; "" = none.
+    """
 
     name: str
     source: SourceConfig
+    robot: str = ""
 
 
 @dataclass(frozen=True)
@@ -78,6 +85,8 @@ class FleetConfig:
         inference: options of the inference node.
         robots: who trains.
         test: held-out sequences.
+        traffic: made-up traffic for task bev, the options of :class:`fed_core.scenes.driving.DrivingOptions`; sources
+            name what is in it as ``traffic/train/client_1`` (see :mod:`fed_core.traffic`).
     """
 
     run: str
@@ -91,6 +100,7 @@ class FleetConfig:
     aggregator: AggregatorConfig = field(default_factory=AggregatorConfig)
     inference: InferenceEntry = field(default_factory=InferenceEntry)
     test: tuple[SequenceEntry, ...] = ()
+    traffic: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         check(self)
@@ -102,6 +112,12 @@ class FleetConfig:
             twice = sorted({name for name in names if names.count(name) > 1})
             if twice:
                 raise ConfigError(f"{what} {', '.join(twice)} is listed twice in the fleet")
+        robots = [robot.id for robot in self.robots]
+        for entry in self.test:
+            if entry.robot and entry.robot not in robots:
+                raise ConfigError(f"test sequence {entry.name} is of robot {entry.robot!r}; known: {', '.join(robots)}")
+        if self.traffic and self.task != "bev":
+            raise ConfigError(f"traffic is made for task bev, and this fleet learns {self.task}; leave it out")
 
     def run_config(self) -> RunConfig:
         """Return what goes into every plan of this run."""

@@ -1,10 +1,6 @@
-"""What an M3ED recording has beside colour and depth: both event cameras, and depth as published, in the left one.
-
-Static frames go to ``/tf_static`` where ``tf2_msgs`` is installed; the wheels that this stack runs on do not have it.
-"""
+"""What an M3ED recording has beside colour and depth: both event cameras, and depth as published, in the left one."""
 
 from collections.abc import Callable, Mapping
-from importlib import import_module
 
 import numpy as np
 from geometry_msgs.msg import Quaternion, Transform, TransformStamped, Vector3
@@ -18,11 +14,11 @@ from fed_core.data.segment import Segment
 from fed_core.data.sequence import DepthSequence
 from fed_nodes import qos
 from fed_nodes.convert.images import depth_to_msg, info_to_msg, to_stamp
+from fed_nodes.static_frames import publish_static
 
 #: Topics by frame name; the native depth belongs to the left camera.
 INFOS = {EVENT_LEFT: "prophesee/left/camera_info", "prophesee_right": "prophesee/right/camera_info"}
 NATIVE_DEPTH = "prophesee/left/depth/image_raw"
-STATIC_FRAMES = "/tf_static"
 
 
 def event_cameras(node: Node, sequence: DepthSequence, *, reliable: bool) -> "EventCameras | None":
@@ -54,7 +50,7 @@ class EventCameras:
         known = {name: topic for name, topic in INFOS.items() if name in recording.cameras}
         self._infos = {name: node.create_publisher(CameraInfo, topic, profile) for name, topic in known.items()}
         self._depth = node.create_publisher(Image, NATIVE_DEPTH, profile)
-        self._static = _publish_static(node, recording.cameras)
+        self._static = publish_static(node, static_transforms(recording.cameras), "the event cameras")
 
     def publish(self, index: int) -> None:
         """Publish what belongs to frame ``index`` of the replayed sequence, at the time of the depth map."""
@@ -90,15 +86,3 @@ def _to_transform(pose: "np.ndarray") -> Transform:
     x, y, z, w = (float(value) for value in Rotation.from_matrix(pose[:3, :3]).as_quat())
     shift_x, shift_y, shift_z = (float(value) for value in pose[:3, 3])
     return Transform(translation=Vector3(x=shift_x, y=shift_y, z=shift_z), rotation=Quaternion(x=x, y=y, z=z, w=w))
-
-
-def _publish_static(node: Node, cameras: Mapping[str, CameraCalibration]) -> object:
-    """Publish the static frames once, latched; returns the publisher, which must live as long as the node."""
-    try:
-        message = import_module("tf2_msgs.msg").TFMessage
-    except ImportError:
-        node.get_logger().info("tf2_msgs is not installed: no static frames of the event cameras on /tf_static")
-        return None
-    publisher = node.create_publisher(message, STATIC_FRAMES, qos.LATCHED)
-    publisher.publish(message(transforms=static_transforms(cameras)))
-    return publisher

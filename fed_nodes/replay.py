@@ -1,6 +1,7 @@
-"""Publishes a recording as a robot's sensors would: colour, depth, camera, and a ``clock`` of its own.
+"""Publishes a recording as a robot's sensors would, and a ``clock`` of its own.
 
-An M3ED recording also gives its event cameras, see :mod:`fed_nodes.event_cameras`.
+Task depth: colour, depth and camera; an M3ED recording also gives its event cameras, see
+:mod:`fed_nodes.event_cameras`. Task bev: all cameras of a vehicle and the true map, see :mod:`fed_nodes.rig_publisher`.
 """
 
 import sys
@@ -14,8 +15,7 @@ from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import CameraInfo, Image
 
 from fed_core.config import check, option
-from fed_core.data.open import open_source
-from fed_core.data.sequence import DepthSequence
+from fed_core.data.samples import TASKS, open_samples
 from fed_core.errors import ConfigError, DataError
 from fed_core.types import DepthFrame
 from fed_nodes import params, qos, run
@@ -23,6 +23,7 @@ from fed_nodes.convert.images import frame_to_msgs, to_stamp
 from fed_nodes.diagnostics import Diagnostics
 from fed_nodes.event_cameras import EventCameras, event_cameras
 from fed_nodes.frames import COLOUR, DEPTH, INFO
+from fed_nodes.rig_publisher import RigPublisher
 from fed_nodes.timers import steady_timer
 
 
@@ -30,6 +31,9 @@ from fed_nodes.timers import steady_timer
 class ReplayConfig:
     """What is replayed and how (``config/replay.yaml``)."""
 
+    task: str = option(
+        "depth", help="what the recording is for: depth, or bev for all cameras of a vehicle", choices=TASKS
+    )
     source: Mapping[str, Any] = field(default_factory=dict, metadata={"help": "recording, as in a fleet file, as YAML"})
     source_base: Path = option(Path(), help="folder that relative paths of source start from")
     rate_hz: float = option(10.0, help="frames per second", unit="Hz", low=0.1, high=1000.0)
@@ -67,20 +71,37 @@ class FramePublisher:
         self._colour.publish(colour)
 
 
+def publisher_of(node: Node, task: str, first: Any, *, reliable: bool) -> "FramePublisher | RigPublisher":
+    """Return what publishes the frames of a task's recording; ``first`` is one of them."""
+    return RigPublisher(node, first, reliable=reliable) if task == "bev" else FramePublisher(node, reliable=reliable)
+
+
 class ReplayNode(Node):
     """Plays one recording. Parameters: ReplayConfig."""
 
     def __init__(self) -> None:
         super().__init__("replay")
         self._config = params.load(self, ReplayConfig)
-        self._sequence: DepthSequence = open_source(dict(self._config.source), self._config.source_base)
+        self._sequence = open_samples(self._config.task, dict(self._config.source), self._config.source_base)
         if len(self._sequence) == 0:
             raise DataError(f"{self._sequence.source} holds no frame")
-        self._publisher = FramePublisher(self, reliable=self._config.reliable)
+        self._publisher: Any = publisher_of(self, self._config.task, self._readable(), reliable=self._config.reliable)
         self._events: EventCameras | None = event_cameras(self, self._sequence, reliable=self._config.reliable)
         self._next, self._skipped = 0, 0
         self._timer = steady_timer(self, 1.0 / self._config.rate_hz, self._step)
         self._diagnostics = Diagnostics(self, self._sequence.name, self._health)
+
+    def _readable(self) -> Any:
+        """Return the first frame that can be read, for who must know it before it plays; broken ones are skipped."""
+        if self._config.task != "bev":
+            return None
+        told = ""
+        for index in range(len(self._sequence)):
+            try:
+                return self._sequence[index]
+            except DataError as err:
+                told = told or str(err)
+        raise DataError(f"no frame of {self._sequence.name} can be read; the first: {told}")
 
     def _step(self) -> None:
         if self._next == 0 and self._config.reliable and self._publisher.readers() == 0:

@@ -1,6 +1,6 @@
-"""Plays a sequence to a live inference node, frame by frame, and scores the depth that comes back.
+"""Plays a sequence to a live inference node, frame by frame, and scores what comes back: depth, or a map of vehicles.
 
-The next frame is sent only when the depth of the last one arrived, so that no frame is lost by chance. Scored are the
+The next frame is sent only when the output of the last one arrived, so that no frame is lost by chance. Scored are the
 frames after those that choose the models, for every method alike (fedepth spec 6.1).
 """
 
@@ -15,19 +15,17 @@ from typing import Any
 import numpy as np
 from fed_msgs.msg import Selection
 from rclpy.node import Node
-from sensor_msgs.msg import Image
 from std_srvs.srv import Trigger
 
 from fed_core.config import check, option
-from fed_core.data.open import open_source
+from fed_core.data.samples import TASKS, open_samples
 from fed_core.errors import ConfigError, FedError
-from fed_core.metrics.depth import mean_metrics, score_frame
-from fed_core.types import DepthFrame
 from fed_core.wire.files import write_text
 from fed_nodes import params, qos, run
-from fed_nodes.convert.images import depth_from_msg, stamp_ns
+from fed_nodes.convert.images import stamp_ns
+from fed_nodes.judges import judge_of
 from fed_nodes.monitor import selection_to_json
-from fed_nodes.replay import FramePublisher
+from fed_nodes.replay import publisher_of
 from fed_nodes.timers import steady_timer
 
 
@@ -35,6 +33,7 @@ from fed_nodes.timers import steady_timer
 class ScoreConfig:
     """What is scored and where the result goes."""
 
+    task: str = option("depth", help="what is scored: depth, or bev for the map around a vehicle", choices=TASKS)
     source: Mapping[str, Any] = field(
         default_factory=dict, metadata={"help": "held-out recording, as in a fleet file, as YAML"}
     )
@@ -42,7 +41,7 @@ class ScoreConfig:
     name: str = option("sequence", help="name of the sequence in the result")
     out: Path = option(Path("score.json"), help="file of the result; panels go beside it as .npz")
     descriptor_frames: int = option(8, help="frames that choose the models, as in inference", unit="count", low=2)
-    cap_m: float = option(80.0, help="largest true depth that is scored", unit="m", low=0.1)
+    cap_m: float = option(80.0, help="task depth: largest true depth that is scored", unit="m", low=0.1)
     panels: int = option(3, help="frames kept as pictures", unit="count", low=0, high=100)
     timeout_s: float = option(60.0, help="longest wait for one answer", unit="s", low=1.0)
 
@@ -58,22 +57,24 @@ class ScoreNode(Node):
     def __init__(self) -> None:
         super().__init__("score")
         self._config = params.load(self, ScoreConfig)
-        self._sequence = open_source(dict(self._config.source), self._config.source_base)
+        task = self._config.task
+        self._sequence = open_samples(task, dict(self._config.source), self._config.source_base)
         if len(self._sequence) <= self._config.descriptor_frames:
             raise ConfigError(
                 f"{self._config.name} has {len(self._sequence)} frames; "
                 f"scoring needs more than descriptor_frames ({self._config.descriptor_frames})"
             )
-        self._publisher = FramePublisher(self, reliable=True)
+        self._publisher: Any = publisher_of(self, task, self._sequence[0], reliable=True)
+        self._judge = judge_of(task, self._config.cap_m)
         self._next = 0
-        self._frame: DepthFrame | None = None
+        self._frame: Any = None
         self._first_ns = 0
         self._selection: Selection | None = None
-        self._metrics: list[dict[str, float]] = []
         self._panels: dict[str, Any] = {}
+        self._num_panels = 0
         self._since_s = time.monotonic()
         self._started = False
-        self.create_subscription(Image, "depth/image", self._on_depth, qos.OUTPUTS)
+        self.create_subscription(self._judge.kind, self._judge.topic, self._on_output, qos.OUTPUTS)
         self.create_subscription(Selection, "selection", self._on_selection, qos.LATCHED)
         self._boundary: Any = self.create_client(Trigger, "new_sequence")
         self._timer = steady_timer(self, 0.02, self._step)
@@ -85,7 +86,7 @@ class ScoreNode(Node):
             raise FedError(f"no answer from inference for {self._config.timeout_s:g} s at frame {self._next}")
         if not self._started:
             ready = self._boundary.service_is_ready() and self._publisher.readers() > 0
-            if ready and self.count_publishers("depth/image") > 0:
+            if ready and self.count_publishers(self._judge.topic) > 0:
                 self._started = True
                 self._boundary.call_async(Trigger.Request()).add_done_callback(lambda _: self._send())
         elif 0 < self._next < self._config.descriptor_frames:
@@ -110,39 +111,33 @@ class ScoreNode(Node):
             return
         self._selection = msg
 
-    def _on_depth(self, msg: Image) -> None:
+    def _on_output(self, msg: Any) -> None:
         frame = self._frame
         if frame is None or stamp_ns(msg.header.stamp) != frame.stamp_ns:
             return
         if self._next <= self._config.descriptor_frames:
             return
-        predicted = depth_from_msg(msg)
-        found = score_frame(predicted, frame.depth_m, cap_m=self._config.cap_m)
-        if found is not None:
-            self._metrics.append(found)
-        self._keep_panel(frame, predicted)
+        self._keep_panel(self._judge.add(msg, frame))
         self._frame = None
         self._send()
 
-    def _keep_panel(self, frame: DepthFrame, predicted: Any) -> None:
+    def _keep_panel(self, arrays: Mapping[str, Any]) -> None:
         scored = len(self._sequence) - self._config.descriptor_frames
         wanted = {int(place) for place in np.linspace(0, scored - 1, self._config.panels + 2)[1:-1]}
-        place = self._next - 1 - self._config.descriptor_frames
-        if place in wanted:
-            number = len(self._panels) // 3
-            self._panels[f"rgb_{number}"] = frame.rgb
-            self._panels[f"truth_{number}"] = frame.depth_m
-            self._panels[f"predicted_{number}"] = predicted
+        if self._next - 1 - self._config.descriptor_frames in wanted:
+            self._panels |= {f"{name}_{self._num_panels}": array for name, array in arrays.items()}
+            self._num_panels += 1
 
     def _finish(self) -> None:
         if self._selection is None:
             raise FedError("the sequence ended before inference chose its models")
-        if not self._metrics:
-            raise FedError(f"no frame of {self._config.name} has a valid depth pixel to score against")
+        found = self._judge.result()
+        if found is None:
+            raise FedError(f"no frame of {self._config.name} has {self._judge.lacking} to score against")
         result = {
             "name": self._config.name,
-            "frames": len(self._metrics),
-            "metrics": mean_metrics(self._metrics),
+            "task": self._config.task,
+            **found,
             "selection": selection_to_json(self._selection),
         }
         np.savez_compressed(self._config.out.with_suffix(".npz"), **self._panels)

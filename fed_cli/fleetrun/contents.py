@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+from fed_cli.fleetrun.figures import number, words_of
 from fed_cli.fleetrun.folder import SUMMARY
 from fed_cli.fleetrun.runs import JOURNAL, read_run
 from fed_core.data.inspect import Report, describe, size_text
@@ -103,13 +104,13 @@ def _run(folder: Path) -> Report:
 def _demo(folder: Path) -> Report:
     try:
         summary = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
-        methods = list(summary["sequences"][0]["abs_rel"]) if summary["sequences"] else []
+        figures = words_of(summary).figures
+        methods = list(summary["sequences"][0][figures[0].key]) if summary["sequences"] else []
         table = tuple(
             (
                 row["name"],
                 " ".join(map(str, row["clusters"])),
-                *(f"{row['abs_rel'][name]:.3f}" for name in methods),
-                *(f"{row['delta1'][name]:.3f}" for name in methods),
+                *(number(row[figure.key][name]) for figure in figures for name in methods),
             )
             for row in summary["sequences"]
         )
@@ -118,5 +119,5 @@ def _demo(folder: Path) -> Report:
         rows += [(f"cluster {index}", ", ".join(ids)) for index, ids in enumerate(summary["clusters"])]
     except (OSError, ValueError, KeyError, TypeError) as err:
         raise StoreError(f"cannot read {folder / SUMMARY}: {err}; it is broken or of another version") from err
-    columns = ("sequence", "clusters", *(f"AbsRel {n}" for n in methods), *(f"delta1 {n}" for n in methods))
+    columns = ("sequence", "clusters", *(f"{figure.title} {name}" for figure in figures for name in methods))
     return Report(f"{folder}: demo", tuple(rows), columns, table)

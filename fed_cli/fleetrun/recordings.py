@@ -13,6 +13,8 @@ from fed_core.fleet import FleetConfig
 
 #: File in a folder of recordings that names the held-out ones.
 FLEET_FILE = "fleet.yaml"
+#: Seeds of worlds lie this far apart from one seed of the fleet to the next.
+_APART = 1000
 
 
 def fleet_of(path: Path) -> tuple[FleetConfig, Path]:
@@ -29,16 +31,21 @@ def fleet_of(path: Path) -> tuple[FleetConfig, Path]:
 
 
 def reseed(fleet: FleetConfig, seed: int) -> FleetConfig:
-    """Return the fleet with another seed, for generated worlds too."""
+    """Return the fleet with another seed, for generated worlds and traffic too."""
 
     def renew(source: Any) -> Any:
         if source is None or source.generated is None:
             return source
-        return replace(source, generated=replace(source.generated, seed=source.generated.seed + 1000 * seed))
+        return replace(source, generated=replace(source.generated, seed=source.generated.seed + _APART * seed))
 
+    traffic = fleet.traffic
+    if traffic:
+        own = traffic.get("seed", 0)
+        traffic = {**traffic, "seed": own + _APART * seed if isinstance(own, int) else own}
     return replace(
         fleet,
         seed=seed,
+        traffic=traffic,
         robots=tuple(replace(entry, source=renew(entry.source)) for entry in fleet.robots),
         test=tuple(replace(entry, source=renew(entry.source)) for entry in fleet.test),
     )

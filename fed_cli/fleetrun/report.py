@@ -6,18 +6,17 @@ import platform
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from fed_cli.fleetrun.figures import WORDS, number, words_of
 from fed_cli.fleetrun.folder import SUMMARY
 from fed_cli.fleetrun.stages import read_scores
 from fed_core.fleet import FleetConfig
 from fed_core.wire.files import write_text
 
 _PACKAGES = ("fed_perception", "torch", "numpy", "rclpy", "rosbags", "safetensors")
-_FIGURES = ("abs_rel", "delta1")
 
 
 def summarise(folder: Path, fleet: FleetConfig, seconds: float) -> dict[str, Any]:
@@ -42,10 +41,11 @@ def summarise(folder: Path, fleet: FleetConfig, seconds: float) -> dict[str, Any
             "fallback": selection["fallback"],
             "frames": scores[own][entry.name]["frames"],
         }
-        for figure in _FIGURES:
-            row[figure] = {name: scores[name][entry.name]["metrics"][figure] for name in scores}
+        for figure in WORDS[fleet.task].figures:
+            row[figure.key] = {name: scores[name][entry.name]["metrics"][figure.key] for name in scores}
         sequences.append(row)
     summary = {
+        "task": fleet.task,
         "robots": [robot.id for robot in fleet.robots],
         "rounds": fleet.rounds,
         "strategy": own,
@@ -70,38 +70,47 @@ def show(console: Console, summary: dict[str, Any]) -> None:
         members.add_row(robot, *("x" if robot in cluster else "" for cluster in summary["clusters"]))
     console.print(members)
     console.print(_sequence_table(summary))
-    mean = {name: np.mean([s["abs_rel"][name] for s in summary["sequences"]]) for name in _methods(summary)}
-    console.print("mean AbsRel  " + "   ".join(f"{name} {value:.3f}" for name, value in mean.items()), highlight=False)
+    main, rows = words_of(summary).figures[0], summary["sequences"]
+    mean = {name: main.mean([row[main.key][name] for row in rows]) for name in _methods(summary)}
+    told = "   ".join(f"{name} {number(value)}" for name, value in mean.items())
+    console.print(f"mean {main.title}  {told}", highlight=False)
 
 
 def _methods(summary: dict[str, Any]) -> list[str]:
     order = ["initial", "fedavg", summary["strategy"]]
-    return [name for name in dict.fromkeys(order) if name in summary["sequences"][0]["abs_rel"]]
+    first = summary["sequences"][0][words_of(summary).figures[0].key]
+    return [name for name in dict.fromkeys(order) if name in first]
 
 
 def _sequence_table(summary: dict[str, Any]) -> Table:
-    methods = _methods(summary)
-    table = Table(title="unseen sequences, depth served live", title_justify="left", pad_edge=False, box=SIMPLE_HEAD)
+    methods, words = _methods(summary), words_of(summary)
+    table = Table(
+        title=f"unseen sequences, {words.served} served live", title_justify="left", pad_edge=False, box=SIMPLE_HEAD
+    )
     table.add_column("sequence", no_wrap=True)
     table.add_column("clusters\n(distance)", no_wrap=True)
     head = " ".join(methods)
-    table.add_column(f"AbsRel\n{head}", justify="right", no_wrap=True)
-    table.add_column(f"delta1\n{head}", justify="right", no_wrap=True)
+    for figure in words.figures:
+        table.add_column(f"{figure.title}\n{head}", justify="right", no_wrap=True)
     for row in summary["sequences"]:
         chosen = ", ".join(f"{index} ({row['distances'][index]:.3g})" for index in row["clusters"]) or "all"
         table.add_row(
             row["name"],
             chosen + ("*" if row["fallback"] else ""),
-            _marked([row["abs_rel"][name] for name in methods], best=min(row["abs_rel"].values())),
-            _marked([row["delta1"][name] for name in methods], best=max(row["delta1"].values())),
+            *(
+                _marked([row[f.key][name] for name in methods], f.best(list(row[f.key].values())))
+                for f in words.figures
+            ),
         )
     if any(row["fallback"] for row in summary["sequences"]):
         table.caption = "* no cluster was within tau; the nearest one serves"
     return table
 
 
-def _marked(values: list[float], best: float) -> str:
-    return "  ".join(f"[bold green]{value:.3f}[/]" if value == best else f"{value:.3f}" for value in values)
+def _marked(values: list[float | None], best: float | None) -> str:
+    return "  ".join(
+        f"[bold green]{number(value)}[/]" if value is not None and value == best else number(value) for value in values
+    )
 
 
 def _versions() -> dict[str, str]:

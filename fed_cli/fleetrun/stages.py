@@ -2,11 +2,11 @@
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from rich.console import Console
 
@@ -14,13 +14,15 @@ from fed_cli.fleetrun.environment import local_environment
 from fed_cli.fleetrun.runs import read_run
 from fed_cli.fleetrun.supervisor import Supervisor
 from fed_cli.fleetrun.view import FleetView, MonitorReader
-from fed_core.deployment import Deployment
+from fed_core.deployment import Deployment, NodeSpec
 from fed_core.errors import FedError
-from fed_core.fleet import FleetConfig, NamedOptions
+from fed_core.fleet import FleetConfig, NamedOptions, RobotEntry, SequenceEntry
 
 #: Frames per second of the replays that feed the robots, and the longest time without any change.
 REPLAY_HZ = 20.0
 STALL_S = 240.0
+#: Inference nodes that run at the same time: each holds PyTorch.
+AT_ONCE = 4
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,7 @@ class FleetRun:
 
     def __init__(self, fleet: FleetConfig, base: Path, folder: Path, console: Console) -> None:
         self._fleet, self._base, self._folder, self._console = fleet, base, folder, console
+        self._replayed: list[RobotEntry] = []
 
     def run(self) -> None:
         """Train and score every method; results lie in ``<folder>/scores/<method>``."""
@@ -86,6 +89,7 @@ class FleetRun:
             replay = deployment.replay(entry, REPLAY_HZ)
             if replay is not None and not recorded:
                 supervisor.start(replay)
+                self._replayed.append(entry)
 
     def _one_method(self, method: Method, supervisor: Supervisor, monitor: MonitorReader, view: FleetView) -> None:
         deployment = Deployment(method.fleet, self._base, self._folder)
@@ -95,20 +99,8 @@ class FleetRun:
         for text in read_run(self._folder / "aggregator" / method.name).warnings:
             self._console.print(f"warning ({method.name}): {text}", highlight=False)
         (self._folder / "scores" / method.name).mkdir(parents=True, exist_ok=True)
-        supervisor.start(deployment.inference(), respawn=True)
-        for entry in method.fleet.test:
-            out = self._score_file(method, entry.name)
-            if out.exists():
-                continue
-            view.stage = f"serving {entry.name} live ({method.name})"
-            spec = deployment.score(entry, out.absolute())
-            supervisor.start(spec)
-            ended = partial(self._score_ended, supervisor, spec.name, out)
-            self._wait(ended, monitor, view, supervisor, f"the score of {entry.name}")
-            if not out.exists():
-                raise FedError(f"scoring {entry.name} failed: {supervisor.log_tail(spec.name)}")
-            supervisor.stop(spec.name)
-        supervisor.stop("inference")
+        for group in served_together(deployment, [t for t in method.fleet.test if not self._scored(method, t)]):
+            self._serve(method, group, _Processes(supervisor, monitor, view))
         fleet = monitor.state.fleet
         details = {
             "bytes": fleet["sent_bytes"] + fleet["received_bytes"],
@@ -117,6 +109,32 @@ class FleetRun:
         }
         (self._folder / "scores" / method.name / "run.json").write_text(json.dumps(details), encoding="utf-8")
         supervisor.stop("aggregator")
+
+    def _serve(self, method: Method, group: Sequence[SequenceEntry], processes: "_Processes") -> None:
+        """Play sequences to their inference nodes, at once to different ones, one after the other to the same."""
+        supervisor, monitor, view = processes
+        deployment = Deployment(method.fleet, self._base, self._folder)
+        nodes = {entry.name: deployment.watcher(entry) for entry in group}
+        for spec in {spec.name: spec for spec in nodes.values()}.values():
+            supervisor.start(spec, respawn=True)
+        for wave in waves(nodes):
+            entries = [entry for entry in group if entry.name in wave]
+            view.stage = f"serving {', '.join(wave)} live ({method.name})"
+            specs = [
+                deployment.score(e, self._score_file(method, e.name).absolute(), nodes[e.name].namespace)
+                for e in entries
+            ]
+            for spec in specs:
+                supervisor.start(spec)
+            for entry, spec in zip(entries, specs, strict=True):
+                out = self._score_file(method, entry.name)
+                ended = partial(self._score_ended, supervisor, spec.name, out)
+                self._wait(ended, monitor, view, supervisor, f"the score of {entry.name}")
+                if not out.exists():
+                    raise FedError(f"scoring {entry.name} failed: {supervisor.log_tail(spec.name)}")
+                supervisor.stop(spec.name)
+        for name in {spec.name for spec in nodes.values()}:
+            supervisor.stop(name)
 
     def _wait(
         self,
@@ -141,9 +159,9 @@ class FleetRun:
                 raise FedError(f"nothing moved for {STALL_S:.0f} s while waiting for {what}; aggregator: {hint}")
 
     def _fail_early(self, monitor: MonitorReader, supervisor: Supervisor) -> None:
-        for entry in self._fleet.robots:
+        for entry in self._replayed:
             fed = (self._folder / "robots" / entry.id / "samples").exists()
-            if entry.source is not None and not fed and not supervisor.running(f"{entry.id}_replay"):
+            if not fed and not supervisor.running(f"{entry.id}_replay"):
                 raise FedError(f"the replay of {entry.id} ended: {supervisor.log_tail(f'{entry.id}_replay')}")
         for robot in monitor.state.robots.values():
             if robot["phase"] == "failed":
@@ -158,8 +176,42 @@ class FleetRun:
     def _score_file(self, method: Method, sequence: str) -> Path:
         return self._folder / "scores" / method.name / f"{sequence}.json"
 
+    def _scored(self, method: Method, entry: SequenceEntry) -> bool:
+        return self._score_file(method, entry.name).exists()
+
     def _is_done(self, method: Method) -> bool:
         return (self._folder / "scores" / method.name / "run.json").exists()
+
+
+class _Processes(NamedTuple):
+    supervisor: Supervisor
+    monitor: MonitorReader
+    view: FleetView
+
+
+def served_together(deployment: Deployment, entries: Sequence[SequenceEntry]) -> list[list[SequenceEntry]]:
+    """Return the sequences in groups that need at most :data:`AT_ONCE` inference nodes each."""
+    by_node: dict[str, list[SequenceEntry]] = {}
+    for entry in entries:
+        by_node.setdefault(deployment.watcher(entry).name, []).append(entry)
+    found = list(by_node.values())
+    return [[e for part in found[k : k + AT_ONCE] for e in part] for k in range(0, len(found), AT_ONCE)]
+
+
+def waves(nodes: Mapping[str, NodeSpec]) -> list[list[str]]:
+    """Return the sequences that can be played at the same time, none of them to the same node.
+
+    Args:
+        nodes: inference node of each sequence.
+    """
+    found: list[list[str]] = []
+    places: dict[str, int] = {}
+    for name, spec in nodes.items():
+        place = places[spec.name] = places.get(spec.name, -1) + 1
+        if place == len(found):
+            found.append([])
+        found[place].append(name)
+    return found
 
 
 def read_scores(folder: Path, fleet: FleetConfig) -> dict[str, dict[str, Any]]:

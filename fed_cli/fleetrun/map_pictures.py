@@ -1,0 +1,74 @@
+"""The picture grid of a demo of task bev: the cameras, the map served by each method, the true map."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fed_core.types import Array
+
+#: Unknown cells.
+_GREY = "#9a9a9a"
+
+
+def draw_maps(folder: Path, summary: dict[str, Any], methods: list[str]) -> Path:
+    """Draw one row per kept frame of each unseen sequence into ``predictions.png``; returns its path.
+
+    Forward is up; cells that no camera sees are grey.
+    """
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    rows = [row for sequence in summary["sequences"] for row in _rows(folder, sequence["name"], methods)]
+    columns = ["cameras", *methods, "truth"]
+    figure, axes = pyplot.subplots(
+        len(rows), len(columns), figsize=(2.6 * len(columns), 2.3 * len(rows)), squeeze=False, layout="constrained"
+    )
+    colours = matplotlib.colormaps["magma"].with_extremes(bad=_GREY)
+    for axis, title in zip(axes[0], columns, strict=True):
+        axis.set_title(title)
+    for line, (name, cameras, maps) in zip(axes, rows, strict=True):
+        for axis in line:
+            axis.set_xticks([])
+            axis.set_yticks([])
+        line[0].imshow(cameras)
+        line[0].set_ylabel(name, fontsize=8)
+        for axis, cells in zip(line[1:], maps, strict=True):
+            image = axis.imshow(cells, cmap=colours, vmin=0.0, vmax=1.0, interpolation="nearest")
+            middle = (len(cells) - 1) / 2
+            axis.plot(middle, middle, marker="^", markersize=5, color="white", markeredgecolor="black")
+        bar = figure.colorbar(image, ax=line[-1], fraction=0.05)
+        bar.set_label("vehicle", fontsize=7)
+        bar.ax.tick_params(labelsize=6)
+    path = folder / "predictions.png"
+    figure.savefig(path, dpi=110)
+    pyplot.close(figure)
+    return path
+
+
+def _rows(folder: Path, name: str, methods: list[str]) -> list[tuple[str, Array, list[Array]]]:
+    files = [np.load(folder / "scores" / method / f"{name}.npz") for method in methods]
+    first = files[0]
+    count = len([key for key in first.files if key.startswith("truth_")])
+    rows = []
+    for number in range(count):
+        known = first[f"known_{number}"]
+        truth = np.where(known, first[f"truth_{number}"].astype(np.float32), np.nan)
+        maps = [np.where(known, file[f"predicted_{number}"], np.nan) for file in files]
+        rows.append((name, _mosaic(first, number), [*maps, truth]))
+    return rows
+
+
+def _mosaic(file: Any, number: int) -> Array:
+    """Return the cameras around the vehicle: front on top, left and right in the middle, back at the bottom."""
+    views = {camera: file[key] for camera in range(4) if (key := f"camera{camera}_{number}") in file.files}
+    height, width = next(iter(views.values())).shape[:2]
+    canvas = np.full((3 * height, 2 * width, 3), 255, np.uint8)
+    for camera, (row, column) in {0: (0, 0.5), 1: (1, 1), 2: (1, 0), 3: (2, 0.5)}.items():
+        if camera in views:
+            view = views[camera][:height, :width]
+            top, left = row * height, int(column * width)
+            canvas[top : top + view.shape[0], left : left + view.shape[1]] = view
+    return canvas
