@@ -146,16 +146,24 @@ def starting_point(plan: FleetPlan, store: BlobStore, robot: Installation) -> di
         store: holds the plan's blobs.
         robot: whose own tensors and memory count.
     """
-    entry, folder = plan.robots[robot.robot_id], _rounds_folder(plan, robot)
-    last = _last_trained(folder, plan.round + plan.finished)
+    entry = plan.robots[robot.robot_id]
     paths = {key: str(store.path(plan.blobs[key].digest)) for key in (*entry.load, *entry.extras)}
     return {
         "load": {key: paths[key] for key in entry.load},
         "extras": {key: paths[key] for key in entry.extras},
         "values": to_tree(entry.values),
-        "own": _existing(folder / f"{last}" / "own.safetensors"),
-        "memory": _existing(folder / f"{last}" / "memory.safetensors"),
+        **kept_files(plan, robot),
     }
+
+
+def kept_files(plan: FleetPlan, robot: Installation) -> dict[str, str]:
+    """Return the paths of what a robot kept from its last round before a plan's: "own" tensors and "memory".
+
+    "" stands for what is not there. The round of a finished plan counts, too.
+    """
+    folder = _rounds_folder(plan, robot)
+    last = folder / f"{_last_trained(folder, plan.round + plan.finished)}"
+    return {name: _existing(last / f"{name}.safetensors") for name in ("own", "memory")}
 
 
 def _rounds_folder(plan: FleetPlan, robot: Installation) -> Path:

@@ -1,4 +1,4 @@
-"""ROS 2 lifecycle node of the inference role: chooses models for the running sequence and serves live depth."""
+"""ROS 2 lifecycle node of the inference role: chooses models for the running sequence and serves live predictions."""
 
 import sys
 
@@ -74,7 +74,7 @@ class InferenceNode(LifecycleNode):
     def _health(self) -> tuple[str, str, dict[str, str]]:
         if self._live is None:
             return "warn", "unconfigured", {}
-        return "ok", self._live.text, self._live.counts()
+        return self._live.health()
 
     def destroy_node(self) -> None:
         """Stop the thread, then the node."""

@@ -1,19 +1,20 @@
-"""What an inference node does between configure and cleanup: topics, the role, the thread with the networks."""
+"""What an inference node does between configure and cleanup: the stream, the role, the thread with the networks."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from fed_msgs.msg import RoundPlan, Selection
 from rclpy.lifecycle import LifecycleNode
-from sensor_msgs.msg import CameraInfo, Image
 from std_srvs.srv import Trigger
 
 from fed_core.config import check, option
-from fed_core.errors import DataError
+from fed_core.data.opv2v.sequence import FOV, OFF, SECTOR
+from fed_core.errors import ConfigError
+from fed_core.requests import Installation, kept_files
 from fed_core.roles import events as ev
 from fed_core.roles.inference import Inference
 from fed_core.roles.messages import FleetPlan
@@ -26,11 +27,13 @@ from fed_nodes import qos
 from fed_nodes.access import ReadAccess
 from fed_nodes.blobs import RosBlobChannel
 from fed_nodes.convert import fleet as convert
-from fed_nodes.convert.images import depth_to_msg, rgb_from_msg
-from fed_nodes.frames import COLOUR, INFO
 from fed_nodes.host import Mailbox, RoleHost, fetch_for, guarded
+from fed_nodes.live_bev import BevStream
+from fed_nodes.live_depth import DepthStream
+from fed_nodes.rigs import CameraMount, rig_from_tree
 from fed_nodes.sequences import SequenceCutter
 from fed_nodes.serving import LiveModel, ServingThread
+from fed_nodes.streams import Feed, Stream, Taken
 from fed_nodes.timers import steady_timer
 
 
@@ -40,34 +43,65 @@ class InferenceConfig:
 
     reader_id: str = option("inference", help="name under which models are read; unique in the fleet")
     robot_id: str = option("", help="robot that asks, for strategies with a model of each robot; empty = none")
+    robot_dir: str = option(
+        "", help="that robot's state_dir, for methods that keep tensors on the robots; empty = none"
+    )
     state_dir: Path = option(Path("inference"), help="folder of downloaded models")
     fleet_ns: str = option("/fleet", help="namespace of the fleet's topics")
     descriptor_frames: int = option(8, help="first frames that choose the models", unit="count", low=2, high=10_000)
     gap_s: float = option(5.0, help="a jump of image time by more than this starts a new sequence", unit="s", low=0.01)
     reliable_sensors: bool = option(False, help="ask the image publisher for reliable delivery (replays)")
+    rig: Mapping[str, CameraMount] = field(
+        default_factory=dict,
+        metadata={"help": "cameras of a vehicle by topic prefix, as YAML (docs/live_bev.md); empty = one camera"},
+    )
+    base_frame: str = option("base_link", help="frame of the vehicle, in which rig tells where its cameras are")
+    sync_slop_s: float = option(0.02, help="largest time between the images of a rig", unit="s", low=0.0, high=10.0)
+    known_cells: str = option(
+        SECTOR, help="cells that the cameras of a rig look at, as in training", choices=(SECTOR, FOV, OFF)
+    )
     threads: int = option(1, help="CPU threads of the network", unit="count", low=1, high=1024)
     autostart: bool = option(True, help="configure and activate without a lifecycle manager")
 
     def __post_init__(self) -> None:
         check(self)
+        if self.robot_dir and not self.robot_id:
+            raise ConfigError("robot_dir is set, but not robot_id; name the robot whose folder it is")
+        rig_from_tree(self.rig).require_known(self.known_cells)
+
+    def stream(self, node: LifecycleNode) -> Stream:
+        """Return the topics of the task: one camera and its depth, or a rig and the map around the vehicle."""
+        if not self.rig:
+            return DepthStream(node)
+        rig = rig_from_tree(self.rig)
+        return BevStream(node, rig, base_frame=self.base_frame, slop_s=self.sync_slop_s, known=self.known_cells)
+
+
+@dataclass(frozen=True)
+class Served:
+    """A network that serves from now on, and why."""
+
+    selection: Selection
+    network: Any
 
 
 class LiveInference:
-    """Chooses models for the running sequence and publishes live depth while :attr:`active`.
+    """Chooses models for the running sequence and publishes live predictions while :attr:`active`.
 
     Args:
         node: owner of topics and services.
         config: how models are chosen and served.
 
     Attributes:
-        active: images are taken and results published.
+        active: samples are taken and results published.
         text: what it does, for people.
     """
 
     def __init__(self, node: LifecycleNode, config: InferenceConfig) -> None:
         self._node, self._config = node, config
         self.active, self.text = False, "inactive"
-        self._info: CameraInfo | None = None
+        self._stream = config.stream(node)
+        self._problem, self._wrong_task = "", ""
         self._early_plan: FleetPlan | None = None
         self._sequences = SequenceCutter(config.gap_s, config.descriptor_frames)
         self._last_image_s = float("inf")
@@ -92,23 +126,17 @@ class LiveInference:
 
     def _open_outputs(self) -> None:
         node = self._node
-        self._depths = node.create_lifecycle_publisher(Image, "depth/image", qos.OUTPUTS)
-        self._infos = node.create_lifecycle_publisher(CameraInfo, "depth/camera_info", qos.OUTPUTS)
         self._selections = node.create_lifecycle_publisher(Selection, "selection", qos.LATCHED)
-        for publisher in (self._depths, self._infos, self._selections):
-            self._opened.callback(node.destroy_publisher, publisher)
+        self._opened.callback(node.destroy_publisher, self._selections)
 
     def _open_inputs(self) -> None:
         node = self._node
         sensors = qos.SENSORS_RELIABLE if self._config.reliable_sensors else qos.SENSORS
+        self._stream.open(Feed(lambda: self.active, self._on_taken, self._on_error), sensors, self._opened)
         plans = guarded(node, convert.plan_from_msg, self._on_plan)
-        for kind, topic, callback, profile in (
-            (RoundPlan, f"{self._config.fleet_ns.rstrip('/')}/round", plans, qos.LATCHED),
-            (CameraInfo, INFO, self._on_info, sensors),
-            (Image, COLOUR, self._on_image, sensors),
-        ):
-            subscription = node.create_subscription(kind, topic, callback, profile)
-            self._opened.callback(node.destroy_subscription, subscription)
+        topic = f"{self._config.fleet_ns.rstrip('/')}/round"
+        subscription = node.create_subscription(RoundPlan, topic, plans, qos.LATCHED)
+        self._opened.callback(node.destroy_subscription, subscription)
         service = node.create_service(Trigger, "new_sequence", self._on_new_sequence)
         timer = steady_timer(node, 1.0, self._on_tick)
         self._opened.callback(node.destroy_service, service)
@@ -119,9 +147,11 @@ class LiveInference:
         self.active = False
         self._opened.close()
 
-    def counts(self) -> dict[str, str]:
-        """Return how many frames were predicted and dropped."""
-        return {"predicted": str(self._serving.predicted), "dropped": str(self._serving.dropped)}
+    def health(self) -> tuple[str, str, dict[str, str]]:
+        """Return level, a line for people, and how many samples were predicted and dropped."""
+        problem = self._wrong_task or self._problem
+        counts = {"predicted": str(self._serving.predicted), "dropped": str(self._serving.dropped)}
+        return ("warn" if problem else "ok"), problem or self.text, {**counts, **self._stream.counts()}
 
     def _carriers(self) -> dict[type, Callable[[Any], Any]]:
         return {
@@ -138,6 +168,10 @@ class LiveInference:
         if time.monotonic() - self._last_image_s > self._config.gap_s:
             self._last_image_s = float("inf")
             self._on_silence()
+        problem, before = self._stream.problem(), self._problem
+        self._problem = problem
+        if problem and problem != before:
+            self._node.get_logger().error(problem)
         self._host.feed(ev.Tick())
 
     def _on_silence(self) -> None:
@@ -154,6 +188,12 @@ class LiveInference:
             self._host.feed(plan)
 
     def _on_plan(self, plan: FleetPlan) -> None:
+        task, known = plan.config.task, self._stream
+        self._wrong_task = ""
+        if task != known.task:
+            self._wrong_task = f"run {plan.run_id} learns {task}, but this node takes {known.takes} for {known.task}"
+            self._on_error(f"{self._wrong_task}; see its parameter rig")
+            return
         if self._access.service:
             self._host.feed(plan)
         else:
@@ -166,21 +206,11 @@ class LiveInference:
         response.success, response.message = True, "the next image starts a new sequence"
         return response
 
-    def _on_info(self, msg: CameraInfo) -> None:
-        self._info = msg
-
-    def _on_image(self, msg: Image) -> None:
-        if not self.active:
-            return
-        try:
-            rgb = rgb_from_msg(msg)
-        except DataError as err:
-            self._on_error(f"dropped an image: {err}")
-            return
+    def _on_taken(self, taken: Taken) -> None:
         self._last_image_s = time.monotonic()
-        for event in self._sequences.add(msg.header, rgb):
+        for event in self._sequences.add(taken.header, taken.pictures):
             self._host.feed(event)
-        self._serving.offer((msg.header, self._info), rgb)
+        self._serving.offer(taken, taken.sample)
 
     def _describe(self, effect: ev.DescribeSequence) -> None:
         images = list(self._sequences.images)
@@ -193,26 +223,34 @@ class LiveInference:
     def _load(self, effect: ev.LoadModel) -> None:
         plan, keys = effect.plan, effect.choice.keys
         selection = convert.selection_to_msg(effect, self._sequences.first)
-        model = LiveModel(plan.config, {key: self._store.path(plan.blobs[key].digest) for key in keys})
+        paths = {key: self._store.path(plan.blobs[key].digest) for key in keys}
+        model = LiveModel(plan.config, paths, *self._own(plan))
 
-        def loaded() -> None:
+        def loaded(network: Any) -> None:
             self.text = f"serving {', '.join(keys)} of round {plan.round}"
-            self._results.post(selection)
+            self._results.post(Served(selection, network))
 
         self._serving.load(model, loaded)
 
+    def _own(self, plan: FleetPlan) -> tuple[dict[str, str], str]:
+        """Return the files that the robot keeps, and what to do should they be needed and missing."""
+        folder, robot_id = self._config.robot_dir, self._config.robot_id
+        if not folder:
+            return {}, "serve each robot's model on that robot: set robot_id and robot_dir"
+        kept = kept_files(plan, Installation(robot_id, "", Path(folder), {}))
+        return kept, f"{folder} holds none of robot {robot_id} in run {plan.run_id}; its first training brings them"
+
     def _on_result(self, result: Any) -> None:
-        """Publish what the serving thread made: the choice once its models are loaded, then depth."""
+        """Publish what the serving thread made: the choice once its models are loaded, then predictions."""
+        if isinstance(result, Served):
+            self._stream.served(result.network)
         if not self.active:
             return
-        if isinstance(result, Selection):
-            self._selections.publish(result)
+        if isinstance(result, Served):
+            self._selections.publish(result.selection)
             return
-        (header, info), depth_m = result
-        self._depths.publish(depth_to_msg(depth_m, header))
-        if info is not None:
-            info.header = header
-            self._infos.publish(info)
+        taken, prediction = result
+        self._stream.publish(taken, prediction)
 
     def _on_error(self, text: str) -> None:
         self._node.get_logger().error(text, throttle_duration_sec=2.0)

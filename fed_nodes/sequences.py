@@ -1,4 +1,6 @@
-"""Cuts a stream of images into sequences and keeps the first images of the running one."""
+"""Cuts a stream of samples into sequences and keeps the first pictures of the running one."""
+
+from collections.abc import Sequence
 
 from std_msgs.msg import Header
 
@@ -13,7 +15,7 @@ class SequenceCutter:
 
     Args:
         gap_s: a jump of image time by more than this starts a new sequence.
-        num_frames: first images that are kept; models are chosen from them.
+        num_frames: first samples whose pictures are kept; models are chosen from them.
     """
 
     def __init__(self, gap_s: float, num_frames: int) -> None:
@@ -21,28 +23,34 @@ class SequenceCutter:
         self._count, self._last_ns = 0, 0
         self._boundary = True
         self._announced = False
+        self._frames = 0
         self.name = ""
         self.images: list[Array] = []
-        #: Header of the running sequence's first image.
+        #: Header of the running sequence's first sample.
         self.first = Header()
 
     def cut(self) -> None:
-        """Let the next image start a new sequence."""
+        """Let the next sample start a new sequence."""
         self._boundary = True
 
-    def add(self, header: Header, rgb: Array) -> list[ev.Event]:
-        """Take the next image, (H, W, 3) uint8 RGB; return what happened: a new sequence, enough images of it."""
+    def add(self, header: Header, pictures: Sequence[Array]) -> list[ev.Event]:
+        """Take the pictures (H, W, 3) uint8 RGB of the next sample; return what happened.
+
+        That is a new sequence, or enough samples of it.
+        """
         now_ns = stamp_ns(header.stamp)
         events: list[ev.Event] = []
         if self._boundary or abs(now_ns - self._last_ns) > self._gap_ns:
             self._boundary = self._announced = False
             self._count += 1
             self.name, self.images, self.first = f"sequence_{self._count}", [], header
+            self._frames = 0
             events.append(ev.SequenceStarted(self.name))
         self._last_ns = now_ns
         if not self._announced:
-            self.images.append(rgb)
-            if len(self.images) >= self._num_frames:
+            self.images += pictures
+            self._frames += 1
+            if self._frames >= self._num_frames:
                 events += self._announce()
         return events
 

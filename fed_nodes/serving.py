@@ -7,23 +7,33 @@ first. PyTorch is imported here, when the thread is made.
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fed_core.errors import FedError
+from fed_core.errors import FedError, StrategyError
 from fed_core.roles.messages import RunConfig
 from fed_core.strategies.base import make_strategy
-from fed_core.types import Array, Descriptor
+from fed_core.types import Array, Descriptor, ModelSignature
 from fed_core.wire.codec import open_tensors
 
 
 @dataclass(frozen=True)
 class LiveModel:
-    """What is needed to load a model: the run it belongs to and the files that are averaged, by key."""
+    """What is needed to load a model.
+
+    Attributes:
+        run: what it belongs to.
+        paths: files that are averaged, by key.
+        kept: paths of a robot's own tensors and its memory (:func:`fed_core.requests.kept_files`); empty where no
+            robot's model is served.
+        no_own: what to do where the method keeps tensors on the robots and there are no own ones.
+    """
 
     run: RunConfig
     paths: Mapping[str, Path]
+    kept: Mapping[str, str] = field(default_factory=dict)
+    no_own: str = ""
 
 
 class ServingThread:
@@ -46,7 +56,7 @@ class ServingThread:
         self._encoder = default_encoder()
         self._on_result, self._on_error = on_result, on_error
         self._orders: deque[Callable[[], None]] = deque()
-        self._frame: tuple[Any, Array] | None = None
+        self._frame: tuple[Any, Any] | None = None
         self._wake = threading.Condition()
         self._closed = False
         self._network: Any = None
@@ -56,24 +66,24 @@ class ServingThread:
         self._thread = threading.Thread(target=self._run, name="serving", daemon=True)
         self._thread.start()
 
-    def offer(self, token: Any, rgb: Array) -> None:
-        """Predict a frame, (H, W, 3) uint8 RGB, unless a newer one comes first (that one counts as dropped)."""
+    def offer(self, token: Any, sample: Any) -> None:
+        """Predict a sample of the task, unless a newer one comes first (then it counts as dropped)."""
         with self._wake:
             if self._frame is not None:
                 self.dropped += 1
-            self._frame = (token, rgb)
+            self._frame = (token, sample)
             self._wake.notify()
 
     def describe(self, images: Sequence[Array], kind: str, use: Callable[[Descriptor], None]) -> None:
         """Describe (H, W, 3) uint8 images by ``kind``; ``use`` is called in this thread."""
         self._order(lambda: use(self._encoder.describe(images, kind)))
 
-    def load(self, model: LiveModel, use: Callable[[], None]) -> None:
-        """Average the files into the network and serve it from the next frame on; then call ``use``."""
+    def load(self, model: LiveModel, use: Callable[[Any], None]) -> None:
+        """Average the files into the network and serve it from the next frame on; then call ``use`` with it."""
 
         def work() -> None:
             self._load(model)
-            use()
+            use(self._network)
 
         self._order(work)
 
@@ -116,9 +126,22 @@ class ServingThread:
 
         run = model.run
         network = build(run.network, run.network_options)
-        strategy = make_strategy(run.strategy, run.strategy_options)
-        files = {key: open_tensors(path) for key, path in model.paths.items()}
-        load_arrays(network, dict(strategy.blend(files, signature(network, run.network))))
+        load_arrays(network, _weights(model, signature(network, run.network)))
         network.eval()
         self._task = tasks.get(run.task)()
         self._network = network
+
+
+def _weights(model: LiveModel, signature: ModelSignature) -> dict[str, Array]:
+    """Return the mean of the files, merged with what the robot keeps to itself, as its training does."""
+    from fed_core.training.jobs import start_weights
+
+    strategy = make_strategy(model.run.strategy, model.run.strategy_options)
+    start = {"own": "", "memory": "", **model.kept, "load": {key: str(path) for key, path in model.paths.items()}}
+    if not start["own"]:
+        sent = {name for path in model.paths.values() for name in open_tensors(path)}
+        missing = [name for name in signature.names if name not in sent]
+        if missing:
+            keeps = f"{model.run.strategy} keeps {len(missing)} tensors ({missing[0]}, ...) on each robot"
+            raise StrategyError(f"{keeps}; {model.no_own}")
+    return start_weights(start, strategy, signature, {})

@@ -3,14 +3,15 @@
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
-from sensor_msgs.msg import Image
 from std_msgs.msg import Header
 
 from fed_core.roles import events as ev
 from fed_nodes import live as module
 from fed_nodes.convert.images import to_stamp
 from fed_nodes.live import InferenceConfig, LiveInference
+from fed_nodes.streams import Taken
 
 
 class Recorder:
@@ -52,7 +53,8 @@ class Live(LiveInference):
 
     def image(self, number: int) -> None:
         header = Header(stamp=to_stamp(number * 10**8), frame_id="camera")
-        self._on_image(Image(header=header, height=2, width=2, encoding="rgb8", step=6, data=bytes(12)))
+        rgb = np.zeros((2, 2, 3), np.uint8)
+        self._on_taken(Taken(header, rgb, (rgb,)))
 
     def ready(self) -> list[str]:
         return [event.name for event in self.world.events if isinstance(event, ev.FramesReady)]

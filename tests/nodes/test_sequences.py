@@ -11,7 +11,7 @@ YEAR_NS = 31_556_952 * 1_000_000_000
 
 
 def add(cutter: SequenceCutter, time_ns: int, level: int = 0) -> list[ev.Event]:
-    return cutter.add(Header(stamp=to_stamp(time_ns), frame_id=f"at_{time_ns}"), np.full((2, 2, 3), level, np.uint8))
+    return cutter.add(Header(stamp=to_stamp(time_ns), frame_id=f"at_{time_ns}"), [np.full((2, 2, 3), level, np.uint8)])
 
 
 def test_first_images_are_kept_and_announced_once() -> None:
@@ -48,3 +48,12 @@ def test_a_person_cuts() -> None:
     cutter.cut()
     assert add(cutter, 1, 7) == [ev.SequenceStarted("sequence_2"), ev.FramesReady("sequence_2")]
     assert cutter.images[0].max() == 7 and add(cutter, 2) == []
+
+
+def test_a_sample_of_several_cameras_counts_once_and_shows_all_pictures() -> None:
+    cutter = SequenceCutter(gap_s=5.0, num_frames=2)
+    pictures = [np.full((2, 2, 3), camera, np.uint8) for camera in range(4)]
+
+    assert cutter.add(Header(stamp=to_stamp(0)), pictures) == [ev.SequenceStarted("sequence_1")]
+    assert cutter.add(Header(stamp=to_stamp(1)), pictures) == [ev.FramesReady("sequence_1")]
+    assert [int(image[0, 0, 0]) for image in cutter.images] == [0, 1, 2, 3, 0, 1, 2, 3]
