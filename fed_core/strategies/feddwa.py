@@ -338,5 +338,7 @@ class DynamicallyWeighted(Corrected):
 
 def drift(state: LocalState) -> float:
     """Return how far training moved the parameters, the L2 norm of the walk."""
-    walks = (p.detach().double() - state.start[name].double() for name, p in state.model.named_parameters())
-    return float(sum(float(walk.square().sum()) for walk in walks) ** 0.5)
+    import torch
+
+    walks = (p.detach() - state.start[name] for name, p in state.model.named_parameters())
+    return math.hypot(*(float(torch.linalg.vector_norm(walk, dtype=torch.float64)) for walk in walks))

@@ -33,13 +33,16 @@ def restore_optimizer(state: LocalState) -> None:
 
 
 def optimizer_state(state: LocalState) -> dict[str, Array]:
-    """Return the optimiser's tensors by kind and parameter, for the robot's memory."""
+    """Return the optimiser's tensors by kind and parameter, for the robot's memory.
+
+    On the CPU they share the optimiser's memory, which ends with the round.
+    """
     optimizer = _optimizer(state)
     found = {}
     for name, parameter in state.model.named_parameters():
         for key, value in optimizer.state.get(parameter, {}).items():
             if hasattr(value, "detach"):
-                found[f"{_PREFIX}{key}/{name}"] = np.array(value.detach().cpu().numpy())
+                found[f"{_PREFIX}{key}/{name}"] = value.detach().cpu().numpy()
     return found
 
 

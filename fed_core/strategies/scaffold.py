@@ -218,11 +218,17 @@ class Corrected(LocalRule):
 
     def _renewed(self, state: LocalState) -> dict[str, Array]:
         estimate = self._path(state) if self._by_path else self._mean(state)
-        return {name: array.astype(self._own[name].dtype) for name, array in estimate.items()}
+        return {name: array.astype(self._own[name].dtype, copy=False) for name, array in estimate.items()}
 
     def _mean(self, state: LocalState) -> dict[str, Array]:
-        none = {name: np.zeros_like(array) for name, array in self._own.items()}  # no gradient reached it
-        return none | {name: to_array(total / state.step) for name, total in self._sums.items()}
+        """Return the mean of the raw gradients, in the memory of their sums."""
+        self._shift.clear()  # a copy of the model that nothing needs any more
+        means = {}
+        for name, own in self._own.items():
+            total = self._sums.pop(name, None)
+            # Without a sum no gradient reached it.
+            means[name] = np.zeros_like(own) if total is None else total.div_(state.step).cpu().numpy()
+        return means
 
     def _path(self, state: LocalState) -> dict[str, Array]:
         walked = state.step * state.lr

@@ -111,7 +111,7 @@ def save_memory(path: Path, memory: Memory) -> BlobRef:
 
 
 def load_memory(path: Path | str) -> Memory:
-    """Read what :func:`save_memory` wrote; tensors are copies.
+    """Read what :func:`save_memory` wrote; tensors are read-only views of the mapped file, as large as they are.
 
     Raises:
         WireError: the file is damaged, is no memory, or has an unknown schema version.
@@ -129,7 +129,7 @@ def load_memory(path: Path | str) -> Memory:
         raise WireError(f"{name}: the values are not valid JSON ({err})") from None
     if not isinstance(values, dict):
         raise WireError(f"{name}: the values are not a JSON object")
-    return Memory({key: tensors[key].copy() for key in tensors if key != _VALUES_NAME}, values)
+    return Memory({key: tensors[key] for key in tensors if key != _VALUES_NAME}, values)
 
 
 def _check_json(value: Json, where: str) -> None:
