@@ -4,6 +4,8 @@
 anyway: one further forward per step, so 4/3 where a backward costs two forwards. ``eval_pass`` measures it once more
 after training, in two forwards of every sample: 2 at least. The methods take turns, so that what else the machine does
 hits all of them.
+
+``extra_copies`` counts the parameters that the method holds beside what FedAvg holds, the global model included.
 """
 
 import json
@@ -21,6 +23,7 @@ from typing import Any  # noqa: E402
 import numpy as np  # noqa: E402
 import torch  # noqa: E402
 from machine import machine  # noqa: E402
+from parameter_copies import extra_copies, make_countable  # noqa: E402
 
 from fed_core.strategies.base import LocalState, Strategy, make_strategy  # noqa: E402
 from fed_core.tasks.base import tasks  # noqa: E402
@@ -30,7 +33,7 @@ from fed_models import build  # noqa: E402
 from fed_models.base import signature  # noqa: E402
 
 NETWORK = "fax_tiny"
-FRAMES, CAMERAS, BATCH_SIZE, TURNS = 32, 4, 4, 5
+FRAMES, CAMERAS, BATCH_SIZE, TURNS = 64, 4, 4, 7
 METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "fedavg": ("fedavg", {}),
     "round": ("daloss", {"inner": "feddwa", "inner_options": {"kld_source": "running"}}),
@@ -122,6 +125,9 @@ def main() -> None:
     torch.set_num_threads(1)
     device = torch.device("cuda" if torch.cuda.is_available() and "--cpu" not in sys.argv else "cpu")
     figures = measure(device)
+    if device.type == "cpu":
+        make_countable()
+        figures["extra_copies"] = round(extra_copies({"kld_source": "running"}), 2)
     print(json.dumps({"bench": "feddwa", "figures": figures, "machine": {**machine(), "device": device.type}}))
 
 
