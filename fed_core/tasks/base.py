@@ -44,6 +44,10 @@ class Task(ABC):
         """
         raise ConfigError(f"{type(self).__name__} opens no recordings")
 
+    def at_round(self, source: Any, number: int) -> Any:
+        """Return the entry of a fleet file as round ``number`` (from 1) opens it; itself, where nothing is drawn."""
+        return source
+
     def usable(self, sample: Any) -> bool:
         """Tell whether a sample holds enough to learn from."""
         return True

@@ -105,8 +105,8 @@ def train_round(arguments: Mapping[str, Any], toolbox: Toolbox, on_progress: OnP
     strategy = make_strategy(arguments["strategy"], arguments["strategy_options"])
     network = _seeded(arguments, toolbox)
     signature = toolbox.signature(network, arguments["network"])
-    dataset = _dataset(arguments, network)
     task = tasks.get(arguments["task"])()
+    dataset = _dataset_of_round(arguments, task, network)
     memory = _memory(arguments)
     toolbox.load_arrays(network, start_weights(arguments, strategy, signature, toolbox.state_arrays(network)))
     device = config.torch_device()
@@ -176,10 +176,23 @@ def prepared_samples(task: str, name: str, options: Mapping[str, Any], network: 
     return _dataset(parts, network)
 
 
+def _dataset_of_round(arguments: Mapping[str, Any], task: Task, network: nn.Module) -> Dataset:
+    """Return the samples that the round trains on; where each round draws others, the last round's are dropped."""
+    source, number = arguments["source"], arguments["round"]
+    last, now = ({**arguments, "source": task.at_round(source, n)} for n in (max(number - 1, 1), number))
+    if now["source"] != last["source"]:
+        _prepared.pop(_key(last), None)
+    return _dataset(now, network)
+
+
+def _key(arguments: Mapping[str, Any]) -> str:
+    parts = [arguments[name] for name in ("task", "network", "network_options", "source", "base")]
+    return json.dumps(parts, sort_keys=True)
+
+
 def _dataset(arguments: Mapping[str, Any], network: nn.Module) -> Dataset:
     """Return the prepared samples, read once per process while they fit into :data:`KEPT_BYTES`."""
-    parts = [arguments[name] for name in ("task", "network", "network_options", "source", "base")]
-    key = json.dumps(parts, sort_keys=True)
+    key = _key(arguments)
     dataset = _prepared.pop(key, None)
     if dataset is None:
         task = tasks.get(arguments["task"])()

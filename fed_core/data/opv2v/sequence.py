@@ -33,11 +33,11 @@ class BevOptions:
     label: str = option("visible", help="mask to learn", choices=tuple(files.LABELS))
     vehicle: str = option(
         FIRST,
-        help="whose cameras: the first id, one drawn per scenario and epoch, or every",
+        help="whose cameras: the first id, one drawn per scenario and round, or every",
         choices=(FIRST, DRAWN, EVERY),
     )
     seed: int = option(0, help="seed of the draw", low=0)
-    epoch: int = option(0, help="epoch of the draw", low=0)
+    epoch: int = option(0, help="of the draw in the first round; every round counts one more", low=0)
     amcm_mask: str = option(SECTOR, help="cells that count where cameras are missing", choices=(SECTOR, FOV, OFF))
     map_size: int = option(256, help="side of the masks as stored", unit="px", low=2)
     cells: int = option(0, help="side of the mask that is given; 0 = as stored", unit="count", low=0)

@@ -1,12 +1,12 @@
 """Where frames of all cameras come from: an entry of a fleet file."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from fed_core.config import from_tree, to_tree
 from fed_core.data.open import SourceConfig
-from fed_core.data.opv2v.sequence import open_bev
+from fed_core.data.opv2v.sequence import DRAWN, open_bev
 from fed_core.data.sequence import BevSequence
 from fed_core.errors import ConfigError
 from fed_core.types import BevFrame
@@ -61,3 +61,18 @@ def open_source(source: Any, base: Path) -> BevSequence:
         return Pooled(parts, config.name, slice(config.start, config.stop, config.step))
     tree = to_tree(config)
     return open_bev({key: tree[key] for key in _PASSED}, base)
+
+
+def at_round(source: Any, number: int) -> Any:
+    """Return the entry of a fleet file for round ``number``, from 1: with ``vehicle: drawn`` other vehicles.
+
+    Every round counts as an epoch (feddwa spec 6). An entry that draws nothing is returned itself.
+    """
+    tree = source if isinstance(source, Mapping) else to_tree(source)
+    parts, options = tree.get("parts") or (), tree.get("options") or {}
+    if parts:
+        anew = [at_round(part, number) for part in parts]
+        return {**tree, "parts": anew} if any(a is not b for a, b in zip(anew, parts, strict=True)) else source
+    if options.get("vehicle") != DRAWN:
+        return source
+    return {**tree, "options": {**options, "epoch": options.get("epoch", 0) + number - 1}}

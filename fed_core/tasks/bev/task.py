@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from fed_core.data.opv2v.maps import fit_map
-from fed_core.data.opv2v.source import open_source
+from fed_core.data.opv2v.source import at_round, open_source
 from fed_core.data.sequence import BevSequence
 from fed_core.errors import DataError
 from fed_core.metrics.bev import Confusion, confusion, confusions
@@ -99,6 +99,10 @@ class BevTask(Task):
     def open(self, source: Any, base: Path) -> BevSequence:
         """Open an entry of a fleet file, or several of them under ``parts``."""
         return open_source(source, base)
+
+    def at_round(self, source: Any, number: int) -> Any:
+        """Return the entry with the vehicles that round ``number`` draws."""
+        return at_round(source, number)
 
     def images(self, sample: RigFrame) -> Sequence[Array]:
         """Return the pictures of all cameras."""

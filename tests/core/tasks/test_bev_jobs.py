@@ -12,6 +12,7 @@ import fed_models
 from fed_core.bookkeeping import RunBook
 from fed_core.config import to_tree
 from fed_core.data.open import SourceConfig, open_source
+from fed_core.data.opv2v.sequence import BevOptions, Opv2vSequence
 from fed_core.errors import ConfigError, DataError
 from fed_core.fleet import FleetConfig, NamedOptions, RobotEntry
 from fed_core.similarity.descriptors import describe
@@ -107,6 +108,40 @@ def test_a_robot_trains_and_repeats_itself(tmp_path: Path, client: Path) -> None
     assert counters and all(trained[name].dtype == np.int64 and trained[name] == 2 for name in counters)
     assert all((trained[name] > 0).all() for name in start if name.endswith("running_var"))
     assert not np.array_equal(trained["levels.0.camera.weight"], start["levels.0.camera.weight"])
+
+
+def test_every_round_draws_vehicles_anew(tmp_path: Path, client: Path) -> None:
+    """Two vehicles of 4 and 2 frames: the count tells which one a round trains on (feddwa spec 6)."""
+    for number in range(2):
+        write_frame(client / SCENARIO / "700", f"{number:06d}", size=32)
+    initial = tmp_path / "initial.safetensors"
+    work("init", **NETWORK, seed=4, out=str(initial))
+    request = {
+        "robot_id": "bus", "total_rounds": 9, "strategy": "fedavg", "strategy_options": {}, **NETWORK,
+        "load": {"global": str(initial)}, "extras": {}, "values": {}, "own": "", "memory": "", "seed": 4,
+        "train": {"batch_size": 4, "max_steps": 1, "device": "cpu"}, "out_dir": str(tmp_path / "out"),
+    }  # fmt: skip
+
+    def counts(rounds: range, options: dict[str, Any], **pool: Any) -> list[int]:
+        entry = source(client, options={**OPTIONS, **options})
+        entry = {"parts": [entry]} if pool else entry
+        return [work("train", **request, round=n, source=entry)["num_samples"] for n in rounds]
+
+    drawn = counts(range(1, 8), {"vehicle": "drawn"})
+
+    opened = Opv2vSequence("bus", [client / SCENARIO], BevOptions(vehicle="drawn", map_size=32))
+    assert drawn == [len(opened.at_epoch(epoch)) for epoch in range(7)] and set(drawn) == {4, 2}
+    assert len(jobs._prepared) == 1, "what earlier rounds drew is kept"
+    assert counts(range(3, 6), {"vehicle": "drawn"}, pooled=True) == drawn[2:5]
+    assert counts(range(1, 4), {"vehicle": "drawn", "epoch": 2}) == drawn[2:5]
+    assert counts(range(1, 4), {}) == [4, 4, 4]
+
+
+def test_an_entry_that_draws_nothing_is_the_same_in_every_round(client: Path) -> None:
+    entry = source(client)
+    assert BevTask().at_round(entry, 5) is entry
+    pool = SourceConfig(parts=(SourceConfig(data="bus", reader="opv2v"),))
+    assert BevTask().at_round(pool, 5) is pool
 
 
 def test_an_entry_of_a_fleet_file_opens(client: Path) -> None:
