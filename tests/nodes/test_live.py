@@ -7,7 +7,10 @@ import numpy as np
 import pytest
 from std_msgs.msg import Header
 
+from fed_core.config import from_tree
+from fed_core.errors import ConfigError
 from fed_core.roles import events as ev
+from fed_core.roles.messages import FleetPlan, RunConfig
 from fed_nodes import live as module
 from fed_nodes.convert.images import to_stamp
 from fed_nodes.live import InferenceConfig, LiveInference
@@ -21,6 +24,8 @@ class Recorder:
         self.events: list[ev.Event] = []
         self.described: list[tuple[int, str]] = []
         self.errors: list[str] = []
+        self.predicted = self.dropped = 0
+        self.service = "read_blob"
 
     def feed(self, event: ev.Event) -> None:
         self.events.append(event)
@@ -44,9 +49,10 @@ class Recorder:
 class Live(LiveInference):
     """Live inference without ROS, its clock in the test's hands."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, **options: Any) -> None:
         self.world, self.now_s = Recorder(), 100.0
-        super().__init__(SimpleNamespace(get_logger=lambda: self.world), InferenceConfig(gap_s=5.0))  # type: ignore[arg-type]
+        node: Any = SimpleNamespace(get_logger=lambda: self.world)
+        super().__init__(node, InferenceConfig(gap_s=5.0, **options))
         self._host = self._serving = self._access = self.world  # type: ignore[assignment]
         self.active = True
         monkeypatch.setattr(module.time, "monotonic", lambda: self.now_s)
@@ -95,3 +101,50 @@ def test_no_image_at_all_is_no_sequence(monkeypatch: pytest.MonkeyPatch) -> None
     live.now_s += 60.0
     live._on_tick()
     assert live.ready() == [] and live.world.errors == []
+
+
+def plan_of(task: str) -> FleetPlan:
+    config = RunConfig("fedbevt", {}, task, "net", {}, {}, total_rounds=4, seed=0)
+    return FleetPlan("run_7", config, 2, False, {}, (), {}, ("global",))
+
+
+def test_a_fleet_of_another_task_is_told_in_one_line_and_its_plans_are_left_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    live = Live(monkeypatch)
+    live._on_plan(plan_of("bev"))
+    text = "run run_7 learns bev, but this node takes one camera for depth"
+    assert live.world.errors == [f"{text}; see its parameter rig"] and live.world.events == []
+    assert live.health()[:2] == ("warn", text)
+    live._on_plan(plan_of("depth"))
+    assert live.world.events == [plan_of("depth")] and live.health()[0] == "ok"
+
+
+@pytest.mark.parametrize(
+    ("options", "kept", "text"),
+    [
+        ({}, {}, "serve each robot's model on that robot: set robot_id and robot_dir"),
+        (
+            {"robot_id": "car_a", "robot_dir": "nowhere"},
+            {"own": "", "memory": ""},
+            "nowhere holds none of robot car_a in run run_7; its first training brings them",
+        ),
+    ],
+)
+def test_own_tensors_are_looked_for_in_the_robots_folder(
+    monkeypatch: pytest.MonkeyPatch, options: dict[str, str], kept: dict[str, str], text: str
+) -> None:
+    assert Live(monkeypatch, **options)._own(plan_of("bev")) == (kept, text)
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"robot_dir": "robots/car_a"}, "robot_dir is set, but not robot_id; name the robot whose folder it is"),
+        ({"rig": {"a": {"position": [0, 0, 1]}}}, r"rig.a: key 'rotation' is missing"),
+        ({"known_cells": "none"}, "known_cells is 'none'; choose one of sector, fov, off"),
+    ],
+)
+def test_wrong_parameters_are_refused_in_one_line(options: dict[str, Any], text: str) -> None:
+    with pytest.raises(ConfigError, match=text):
+        from_tree(InferenceConfig, options)
