@@ -1,8 +1,9 @@
-"""Starts live inference beside a camera: a lifecycle node that configures and activates itself, unless told not to.
+"""Starts live inference beside a camera, or a vehicle's: a lifecycle node that starts itself, unless told not to.
 
 For example::
 
 ros2 launch fed_perception inference.launch.py namespace:=/spot1 image:=/camera/color/image_raw
+ros2 launch fed_perception inference.launch.py namespace:=/car_a params_file:=car_a.yaml robot_id:=car_a
 """
 
 import sys
@@ -28,6 +29,7 @@ def start(context: LaunchContext) -> list[Action]:
     # Our own parameter file names one reader and one folder; a fleet has many.
     own = {"reader_id": name, "state_dir": f"inference/{name}"} if params == PARAMS else {}
     own |= given(context, fleet_ns=str, reader_id=str, state_dir=str, reliable_sensors=flag, autostart=flag)
+    own |= given(context, robot_id=str, robot_dir=str, rig=str)
     spec = NodeSpec("inference", name, namespace, own)
     return [start_node(context, spec, params, sensor_topics(context, *TOPICS))]
 
@@ -41,6 +43,9 @@ def generate_launch_description() -> LaunchDescription:
             DeclareLaunchArgument("autostart", default_value="", description="false: wait for a lifecycle manager"),
             DeclareLaunchArgument("reader_id", default_value="", description="its name in the fleet, unique"),
             DeclareLaunchArgument("state_dir", default_value="", description="folder of downloaded models"),
+            DeclareLaunchArgument("robot_id", default_value="", description="robot whose own model is served"),
+            DeclareLaunchArgument("robot_dir", default_value="", description="that robot's state_dir"),
+            DeclareLaunchArgument("rig", default_value="", description="cameras of a vehicle, as YAML"),
             DeclareLaunchArgument("reliable_sensors", default_value="", description="true: fed by a reliable replay"),
             DeclareLaunchArgument("use_sim_time", default_value="false", description="true: follow <namespace>/clock"),
             *sensor_arguments(*TOPICS),

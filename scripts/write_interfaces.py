@@ -102,6 +102,14 @@ NODES: dict[str, list[Row]] = {
 }
 #: What a node has besides, with some recordings only: when, and what.
 SOMETIMES: dict[str, tuple[str, list[Row]]] = {
+    "inference": (
+        "With a `rig` ([live bird's eye view](live_bev.md)), instead of the topics of the camera and of depth:",
+        [
+            Row(SUB, "<camera>/image_raw", IMAGE, "SENSORS", "images, of each camera of the rig"),
+            Row(SUB, "<camera>/camera_info", INFO, "SENSORS", "calibration, of each camera of the rig"),
+            Row(PUB, "occupancy", "nav_msgs/msg/OccupancyGrid", "OUTPUTS", "map of vehicles in the vehicle's frame"),
+        ],
+    ),
     "replay": (
         "With an M3ED recording also (and, where `tf2_msgs` is installed, the cameras' static frames on `/tf_static`):",
         [
