@@ -40,7 +40,7 @@ from fed_core.strategies.base import (
 from fed_core.strategies.dynamic_weights import DIRECTIONS, dynamic_weights
 from fed_core.strategies.ledger import Ledger, learned, remember, to_array, wide
 from fed_core.strategies.optimizer_memory import learning_rates, restore_optimizer, with_optimizer
-from fed_core.strategies.scaffold import CONTROL, Corrected, control_shapes, moved_by, sends_control
+from fed_core.strategies.scaffold import CONTROL, Corrected, control_shapes, moved_by, sends_control, unfitting
 from fed_core.types import Array, Json, Memory
 
 if TYPE_CHECKING:
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from fed_core.training.divergence import Divergence
 
 DIVERGENCE, RATE_SUM = "divergence", "rate_sum"
+NOT_FINITE = "its KL divergence is not finite"
 
 
 @strategies.register("feddwa")
@@ -109,13 +110,12 @@ class FedDWA(Strategy):
         ordered, ledger = in_order(updates), Ledger.of(state)
         told = {u.robot_id: self._divergence(u) for u in ordered}
         valid = [u for u in ordered if math.isfinite(told[u.robot_id])]
-        log: dict[str, Json] = {
-            "dropped": {u.robot_id: "its KL divergence is not finite" for u in ordered if u not in valid}
-        }
+        shapes = control_shapes(state.signature)
+        fitting = [update for update in valid if sends_control(update, shapes)]
+        log = _told(ordered, valid, fitting)
         if not valid:
             return self._unchanged(ledger, state, log)
-        shapes = control_shapes(state.signature)
-        counting = [u for u in valid if ledger.accepts(u.robot_id, state) and sends_control(u, shapes)]
+        counting = [update for update in fitting if ledger.accepts(update.robot_id, state)]
         counted = [update.robot_id for update in counting]
         after = ledger.after(counted, state.round)
         divergences = {**_remembered(state, ledger), **{robot_id: told[robot_id] for robot_id in counted}}
@@ -164,6 +164,15 @@ class FedDWA(Strategy):
     def _plan(self, robot_id: str, ledger: Ledger, extras: tuple[str, ...], state: ServerState) -> RobotPlan:
         reference = (GLOBAL,) if self.local_init == "persistent" else ()  # it is not what training starts from
         return RobotPlan((GLOBAL,), (*extras, *reference), ledger.values(robot_id, state))
+
+
+def _told(updates: Sequence[Update], valid: Sequence[Update], fitting: Sequence[Update]) -> dict[str, Json]:
+    """Return what the log says of robots that are left out, or whose control is; "warnings" are told to people."""
+    named = {update.robot_id for update in valid}
+    dropped = {update.robot_id: NOT_FINITE for update in updates if update.robot_id not in named}
+    warnings = [f"robot {robot_id!r} is left out of the round: {reason}" for robot_id, reason in dropped.items()]
+    warnings += unfitting(valid, fitting)
+    return {"dropped": {**dropped}, "warnings": [*warnings]}
 
 
 def _own(robot_id: str) -> str:

@@ -81,10 +81,12 @@ class Scaffold(Strategy):
         """Return the moved model and the new control; an update without a fitting control moves the model only."""
         ordered, ledger = in_order(updates), Ledger.of(state)
         shapes = control_shapes(state.signature)
-        counting = [u for u in ordered if ledger.accepts(u.robot_id, state) and sends_control(u, shapes)]
+        fitting = [update for update in ordered if sends_control(update, shapes)]
+        counting = [update for update in fitting if ledger.accepts(update.robot_id, state)]
         counted = [update.robot_id for update in counting]
         after = ledger.after(counted, state.round)
         log: dict[str, Json] = {"without_control": [u.robot_id for u in ordered if u.robot_id not in counted]}
+        log["warnings"] = [*unfitting(ordered, fitting)]
         total = sum(self._weight(robot) for robot in state.robots.values())
         return Aggregate(
             rows=self._rows(ordered, counting, state, log),
@@ -152,6 +154,13 @@ def sends_control(update: Update, shapes: Mapping[str, tuple[int, ...]]) -> bool
         return False
     sent = {name: update.extras[name] for name in shapes}
     return all(a.shape == shapes[name] and np.issubdtype(a.dtype, np.floating) for name, a in sent.items())
+
+
+def unfitting(updates: Sequence[Update], fitting: Sequence[Update]) -> list[str]:
+    """Return what people are told of the robots whose control does not fit."""
+    text = "its control variate does not have the parameters and shapes of the model, so it moves the model only"
+    fine = {update.robot_id for update in fitting}
+    return [f"robot {update.robot_id!r}: {text}" for update in updates if update.robot_id not in fine]
 
 
 class Corrected(LocalRule):

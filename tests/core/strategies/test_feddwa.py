@@ -263,6 +263,7 @@ def test_a_robot_whose_divergence_is_not_finite_is_left_out(bad: float) -> None:
     outcome = FedDWA().aggregate(updates, state())
     rows = dict(outcome.rows)
     assert outcome.log["dropped"] == {"bob": "its KL divergence is not finite"}
+    assert outcome.log["warnings"] == ["robot 'bob' is left out of the round: its KL divergence is not finite"]
     assert outcome.log["weights"] == {"ana": 0.25, "cho": 0.75}
     good = FedAvg().aggregate([updates[0], updates[2]], state())
     assert_same({n: row[GLOBAL] for n, row in rows.items()}, {n: row[GLOBAL] for n, row in good.rows})
@@ -291,6 +292,8 @@ def test_a_control_of_another_shape_moves_the_model_only() -> None:
     outcome = FedDWA().aggregate(updates, state())
     rows = dict(outcome.rows)
     assert outcome.log["without_control"] == ["ana"] and outcome.log["weights"] == {"bob": 1.0}
+    text = "its control variate does not have the parameters and shapes of the model, so it moves the model only"
+    assert outcome.log["warnings"] == [f"robot 'ana': {text}"]
     assert set(rows["bn.weight"]) == {GLOBAL, "control", "control/bob"}
     plain = {name: row[GLOBAL] for name, row in FedAvg().aggregate(updates, state()).rows}
     assert_same({name: row[GLOBAL] for name, row in rows.items()}, plain)

@@ -202,6 +202,8 @@ def test_an_update_without_a_fitting_control_moves_the_model_only(broken: str) -
     rows = dict(outcome.rows)
 
     assert outcome.log["without_control"] == ["ana"]
+    text = "its control variate does not have the parameters and shapes of the model, so it moves the model only"
+    assert outcome.log["warnings"] == [f"robot 'ana': {text}"]
     assert outcome.memory.values["counted"] == {"bob": 1}
     np.testing.assert_array_equal(rows["bn.weight"]["control"], np.full(3, 0.5, np.float32))
     plain = {name: row[GLOBAL] for name, row in FedAvg().aggregate(updates, state).rows}
