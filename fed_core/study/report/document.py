@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
-_NUMBER = re.compile(r"–?|as above|[-+]?\d[\d.]*( ± [\d.]+| of \d+)?")
+_NUMBER = re.compile(r"–?|as above|[-+]?\d[\d.]*(e[-+]\d+)?( ± [\d.]+| of \d+)?")
 
 
 class Entry(NamedTuple):

@@ -40,14 +40,42 @@ def over_seeds(curves: Curves) -> tuple[list[int], Floats]:
     return full, np.array([by_round[turn] for turn in full], np.float64)
 
 
-def draw_band(axes: "Axes", curves: Curves, line: Line, label: str, width: float) -> None:
-    """Draw the mean over the seeds and a band of one sample standard deviation; nothing without a point."""
+def draw_band(
+    axes: "Axes", curves: Curves, line: Line, label: str, *, width: float = 1.5, logarithmic: bool = False
+) -> None:
+    """Draw the mean over the seeds and a band of one sample standard deviation; nothing without a point.
+
+    Args:
+        axes: where to.
+        curves: (round, value) of every seed.
+        line: its colour and dashes.
+        label: for the legend.
+        width: of the line, in points.
+        logarithmic: mean and deviation of the logarithms; all values must be positive.
+    """
     full, values = over_seeds(curves)
     if not full:
         return
+    values, back = (np.log(values), np.exp) if logarithmic else (values, np.asarray)
     mean = values.mean(axis=1)
     style: dict[str, Any] = {"color": line.colour, "linestyle": line.dashes, "linewidth": width, "label": label}
-    axes.plot(full, mean, marker="o" if len(full) == 1 else None, **style)
+    axes.plot(full, back(mean), marker="o" if len(full) == 1 else None, **style)
     if values.shape[1] > 1:
         sd = values.std(axis=1, ddof=1)
-        axes.fill_between(full, mean - sd, mean + sd, color=line.colour, alpha=0.12, linewidth=0)
+        axes.fill_between(full, back(mean - sd), back(mean + sd), color=line.colour, alpha=0.12, linewidth=0)
+
+
+def drawn_values(axes: "Axes") -> Floats:
+    """Return the heights of all points of all lines."""
+    return np.concatenate([np.empty(0), *(np.asarray(line.get_ydata(), np.float64) for line in axes.get_lines())])
+
+
+def scale_log(axes: "Axes", low: float, high: float) -> None:
+    """Use a logarithmic axis from ``low`` to ``high`` with plain numbers on it; for less than some three decades."""
+    from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
+
+    axes.set_yscale("log")
+    axes.set_ylim(low, high)
+    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 1.5, 2.0, 3.0, 5.0, 7.0)))
+    axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    axes.yaxis.set_minor_formatter(NullFormatter())

@@ -37,6 +37,7 @@ def _data_line(study: Study, rendered: str) -> str:
 def _facts(study: Study) -> Table:
     plan = study.plan
     seeds = [str(seed) for seed in plan.get("seeds") or []]
+    tests = [test for test in plan.get("tests") or [] if test.get("split", "test") == "test"]
     planned = len(study.cells) + len(study.missing)
     facts = {
         "Study": str(plan.get("study", "–")),
@@ -45,7 +46,7 @@ def _facts(study: Study) -> Table:
         "Models": ", ".join(_with_size(study, model) for model in study.models),
         "Rounds": str(study.rounds),
         "Seeds": f"{len(seeds)} ({', '.join(seeds)})",
-        "Robots, test sequences": f"{len(plan.get('clients') or [])}, {len(plan.get('tests') or [])}",
+        "Robots, test sequences": f"{len(plan.get('clients') or [])}, {len(tests)}",
         "Finished runs": f"{len(study.cells)} of {planned}",
         "Machine": str(plan.get("machine", "–")),
         "Versions": ", ".join(f"{name} {version}" for name, version in (plan.get("versions") or {}).items()),

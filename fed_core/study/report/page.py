@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fed_core.errors import DataError
+from fed_core.study.report.bev.sections import REPORT as BEV
 from fed_core.study.report.depth.sections import REPORT as DEPTH
 from fed_core.study.report.document import Block, Paragraph, Picture, Report, Section, to_markdown
 from fed_core.study.report.overview import overview, without_folders
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 IMAGES = "images"
 
-_TASKS: Mapping[str, TaskReport] = {"depth": DEPTH}
+_TASKS: Mapping[str, TaskReport] = {"depth": DEPTH, "bev": BEV}
 
 
 def write_report(folder: Path) -> tuple[Path, Path]:

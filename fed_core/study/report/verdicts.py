@@ -122,7 +122,9 @@ def verdict_table(parts: Sequence[Part], gaps: str = "", caption: str = "Claims 
     return Table(caption, header, tuple(rows), HOW_JUDGED + (f" {gaps}" if gaps else ""))
 
 
-def comparison_table(parts: Sequence[Part], note: str, digits: int = 4) -> Table:
+def comparison_table(
+    parts: Sequence[Part], note: str, *, digits: int = 4, caption: str = "Claims of the paper: all comparisons"
+) -> Table:
     """Return every comparison with its figures; ``note`` tells what the difference and the ratio are of."""
     rows = [
         (
@@ -137,4 +139,4 @@ def comparison_table(parts: Sequence[Part], note: str, digits: int = 4) -> Table
         for c in part.comparisons
     ]
     header = ("Comparison", "Model", "Difference", "Ratio", "Seeds in favour", "Verdict")
-    return Table("Claims of the paper: all comparisons", header, rows_of(*rows), note, folded=True)
+    return Table(caption, header, rows_of(*rows), note, folded=True)

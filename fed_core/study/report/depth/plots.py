@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fed_core.study.report.document import Picture
-from fed_core.study.report.lines import Floats, Line, choose_line, draw_band
+from fed_core.study.report.lines import Floats, Line, choose_line, draw_band, drawn_values, scale_log
 from fed_core.study.report.png import encode, new_figure
 from fed_core.study.report.results import REFERENCES, Cell, Study, folder_name, is_ablation, number
 
@@ -65,17 +65,10 @@ def draw_convergence(study: Study, model: str) -> Picture | None:
 
 
 def _scale(axes: "Axes") -> None:
-    """Use a logarithmic axis where the first rounds would squeeze the rest, with plain numbers on it."""
-    from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
-
-    drawn = np.concatenate([np.asarray(line.get_ydata(), np.float64) for line in axes.get_lines()])
-    if not drawn.size or drawn.min() <= 0 or drawn.max() / drawn.min() < _LOG_FROM:
-        return
-    axes.set_yscale("log")
-    axes.set_ylim(drawn.min() * 0.93, drawn.max() * 1.07)
-    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 1.5, 2.0, 3.0, 5.0, 7.0)))
-    axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
-    axes.yaxis.set_minor_formatter(NullFormatter())
+    """Use a logarithmic axis where the first rounds would squeeze the rest."""
+    drawn = drawn_values(axes)
+    if drawn.size and drawn.min() > 0 and drawn.max() / drawn.min() >= _LOG_FROM:
+        scale_log(axes, drawn.min() * 0.93, drawn.max() * 1.07)
 
 
 def draw_memberships(study: Study, model: str) -> Picture | None:
