@@ -101,7 +101,7 @@ class LiveInference:
         self._node, self._config = node, config
         self.active, self.text = False, "inactive"
         self._stream = config.stream(node)
-        self._problem, self._wrong_task = "", ""
+        self._problem, self._wrong_task, self._said = "", "", ""
         self._early_plan: FleetPlan | None = None
         self._sequences = SequenceCutter(config.gap_s, config.descriptor_frames)
         self._last_image_s = float("inf")
@@ -168,9 +168,9 @@ class LiveInference:
         if time.monotonic() - self._last_image_s > self._config.gap_s:
             self._last_image_s = float("inf")
             self._on_silence()
-        problem, before = self._stream.problem(), self._problem
+        problem, known = self._stream.problem(), (self._problem, self._said)
         self._problem = problem
-        if problem and problem != before:
+        if problem and problem not in known:
             self._node.get_logger().error(problem)
         self._host.feed(ev.Tick())
 
@@ -253,4 +253,5 @@ class LiveInference:
         self._stream.publish(taken, prediction)
 
     def _on_error(self, text: str) -> None:
+        self._said = text
         self._node.get_logger().error(text, throttle_duration_sec=2.0)

@@ -76,7 +76,8 @@ class BevStream:
     def problem(self) -> str:
         """Return what keeps sets from being complete or used."""
         since = self._sets.since_last
-        self._checks = self._checks + 1 if any(since.values()) or self._early is not None else 0
+        waits = self._feed.wanted() and (any(since.values()) or self._early is not None)
+        self._checks = self._checks + 1 if waits else 0
         if self._checks < _PATIENCE:
             return self._refused
         silent = [name for name in self._rig.names if not since[name]]

@@ -148,3 +148,17 @@ def test_own_tensors_are_looked_for_in_the_robots_folder(
 def test_wrong_parameters_are_refused_in_one_line(options: dict[str, Any], text: str) -> None:
     with pytest.raises(ConfigError, match=text):
         from_tree(InferenceConfig, options)
+
+
+def test_a_problem_of_the_stream_is_told_once_and_stays_in_the_diagnostics(monkeypatch: pytest.MonkeyPatch) -> None:
+    live = Live(monkeypatch)
+    problems = ["a camera is off", "a camera is off", "", "a camera is off", "dropped a set", "dropped a set"]
+    monkeypatch.setattr(live._stream, "problem", lambda: problems.pop(0))
+    levels = []
+    for number in range(6):
+        if number == 4:
+            live._on_error("dropped a set")
+        live._on_tick()
+        levels.append(live.health()[0])
+    assert live.world.errors == ["a camera is off", "a camera is off", "dropped a set"]
+    assert levels == ["warn", "warn", "ok", "warn", "warn", "warn"]

@@ -160,9 +160,10 @@ def test_a_set_that_cannot_be_used_is_dropped_and_the_next_one_counts(focal: flo
     assert len(rig.taken) == 1 and rig.problems(1) == [""]
 
 
-def test_an_inactive_node_takes_nothing() -> None:
-    rig = Rig("front")
+def test_an_inactive_node_takes_nothing_and_misses_nothing() -> None:
+    rig = Rig("front", "right")
     rig.info("front")
+    rig.image("front")  # half of a set
     rig.wanted = False
-    rig.image("front")
+    rig.image("right")
     assert rig.taken == [] and rig.problems(3) == [""] * 3
