@@ -172,8 +172,8 @@ def prepared_samples(task: str, name: str, options: Mapping[str, Any], network: 
         network: built so.
         source: an entry of a fleet file.
     """
-    parts = {"task": task, "network": name, "network_options": to_tree(options), "source": to_tree(source), "base": ""}
-    return _dataset(parts, network)
+    parts = {"task": task, "network": name, "network_options": to_tree(options), "source": to_tree(source)}
+    return _dataset({**parts, "base": str(Path())}, network)
 
 
 def _dataset_of_round(arguments: Mapping[str, Any], task: Task, network: nn.Module) -> Dataset:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fed_core.errors import DataError
-from fed_core.metrics.bev import iou_frame, iou_global
+from fed_core.metrics.bev import Confusion, confusions, iou_frame, iou_global
 from fed_core.requests import Installation, starting_point
 from fed_core.study.base import Moment, Run
 from fed_core.study.config import CENTRALISED, POOL
@@ -19,7 +19,8 @@ from fed_core.training.jobs import prepared_samples, start_weights
 from fed_core.types import Array, BevFrame, ModelSignature
 from fed_core.wire.codec import open_tensors
 
-Figures = Mapping[str, float | None]
+#: Shares of the training frames from which on a constant map holds a vehicle.
+_THRESHOLDS = tuple(np.arange(1, 20) / 20)
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ class ClientModels:
         """Load what the client's next round starts from (feddwa spec 9: the model just received)."""
         start = starting_point(moment.plan, moment.book.store, self._installation(client, moment))
         strategy = self._run.strategy
-        self._load(start_weights(start, strategy, self._signature, self._first()))
+        self._load(start_weights(start, strategy, self._signature, self._built))
 
     def load_trained(self, client: str, moment: Moment) -> bool:
         """Load what the client's training of the closed round ended with; False where it did not train."""
@@ -67,15 +68,12 @@ class ClientModels:
             found.update(open_tensors(path))
         if not found:
             return False
-        self._load({**self._first(), **found})
+        self._load({**self._built, **found})
         return True
 
     def _installation(self, client: str, moment: Moment) -> Installation:
         robot = POOL if self._run.chosen.name == CENTRALISED else client
         return Installation(robot, "simulated", moment.robots / robot, {})
-
-    def _first(self) -> Mapping[str, Array]:
-        return self._built
 
     def _load(self, weights: Mapping[str, Array]) -> None:
         self._run.toolbox.load_arrays(self._run.network, weights)
@@ -95,8 +93,30 @@ def read_scored(run: Run) -> list[Scored]:
 def score(run: Run, scored: Scored) -> dict[str, float | None]:
     """Return iou_global and iou_frame [1] of the loaded model; None where no vehicle is true or claimed."""
     counts = tasks.get(run.job.config.task)().score(run.network, scored.dataset)  # type: ignore[attr-defined]
-    found = {"iou_global": iou_global(counts), "iou_frame": iou_frame(counts)}
-    return {name: value if np.isfinite(value) else None for name, value in found.items()}
+    return {"iou_global": _finite(iou_global(counts)), "iou_frame": _finite(iou_frame(counts))}
+
+
+def constant_map(run: Run, client: StudySequence, scored: Scored) -> dict[str, float | None]:
+    """Return the test IoU of one map for all frames, made of a client's true training maps without any camera.
+
+    A network that is no better sees nothing. The threshold is the best on the training frames.
+    """
+    cell, config = run.job.cell, run.job.config
+    options = dict(config.models[cell.model].options)
+    train: Any = prepared_samples(config.task, cell.model, options, run.network, client.source)
+    shares = (train.mask & train.known).sum(0) / np.maximum(train.known.sum(0), 1)
+
+    def counts(dataset: Any, threshold: float) -> list[Confusion]:
+        said = np.broadcast_to(shares >= threshold, dataset.mask.shape)
+        return confusions(said, dataset.mask, dataset.known)
+
+    best = max(_THRESHOLDS, key=lambda threshold: _finite(iou_global(counts(train, threshold))) or 0.0)
+    found = counts(scored.dataset, best)
+    return {"iou_global": _finite(iou_global(found)), "iou_frame": _finite(iou_frame(found))}
+
+
+def _finite(value: float) -> float | None:
+    return value if np.isfinite(value) else None
 
 
 def middle_frame(scored: Scored, task: str) -> BevFrame:

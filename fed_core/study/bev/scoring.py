@@ -50,9 +50,12 @@ class BevScores(Scores):
     def result(self, moment: Moment, lines: Sequence[Line]) -> dict[str, Any]:
         """Return best, honest and last rounds of each client, and their unweighted means."""
         clients = {client: client_figures(client, lines) for client in self._clients}
-        for client, found in clients.items():
-            trained = self._models.load_trained(client, moment)
-            found["trained"] = evaluation.score(self._run, self._scored[client, TEST]) if trained else None
+        for name, found in clients.items():
+            trained = self._models.load_trained(name, moment)
+            found["trained"] = evaluation.score(self._run, self._scored[name, TEST]) if trained else None
+        for client in self._run.job.scenario.clients:
+            scored = self._scored[client.name, TEST]
+            clients[client.name]["constant"] = evaluation.constant_map(self._run, client, scored)
         if self._show:
             self._save_truth()
         return {"clients": clients, "macro": macro(clients)}
@@ -110,6 +113,7 @@ def macro(clients: Mapping[str, Mapping[str, Any]]) -> dict[str, float | None]:
         "best_iou_global": over("best", "iou_global"),
         "last10_iou_global": over("last10", "iou_global"),
         "trained_iou_global": over("trained", "iou_global"),
+        "constant_iou_global": over("constant", "iou_global"),
     }
 
 

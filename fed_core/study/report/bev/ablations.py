@@ -24,9 +24,10 @@ _DIFFERENCE = ("Mean − base", "Seeds better")
 
 
 def loss_ablation(study: Study, model: str) -> Table | None:
-    """Return FedBEVT and FedDWA without and with DALoss: IoU and round of every client; None without any DALoss."""
-    pairs = [p for p in ((FEDBEVT, FEDBEVT_DALOSS), (FEDDWA, FEDDWA_DALOSS)) if study.of(model, p[1])]
-    labels = [label for pair in pairs for label in pair if study.of(model, label)]
+    """Return FedBEVT and FedDWA without and with DALoss: IoU and round of every client; None without a pair."""
+    both = ((FEDBEVT, FEDBEVT_DALOSS), (FEDDWA, FEDDWA_DALOSS))
+    pairs = [pair for pair in both if all(study.of(model, label) for label in pair)]
+    labels = [label for pair in both for label in pair if study.of(model, label)]
     if not pairs:
         return None
     columns: list[list[Entry]] = []
@@ -38,7 +39,7 @@ def loss_ablation(study: Study, model: str) -> Table | None:
     found = [spread(list(study.values(model, label, headline(MEAN)).values())) for label in labels]
     columns.append(marked(found, 2, less_is_better=False))
     rows = list(zip([Entry(name_of(label)) for label in labels], *columns, strict=True))
-    rows.extend(_gain_row(study, model, without, with_it) for without, with_it in pairs if study.of(model, without))
+    rows.extend(_gain_row(study, model, without, with_it) for without, with_it in pairs)
     header = [text for client in clients_of(study) for text in (f"{client} IoU", f"{client} round")]
     return Table(
         f"{model}: what DALoss adds",

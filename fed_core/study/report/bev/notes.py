@@ -9,6 +9,8 @@ from fed_core.study.report.results import Study
 
 #: Below this share of the loss, or of its gradient, the pull is as good as absent (feddwa spec 3).
 INERT = 1e-3
+#: Above this share the floor is said to be most of the divergence.
+MOSTLY = 0.5
 
 
 def pulls(study: Study, model: str) -> Table:
@@ -41,6 +43,33 @@ def inert_sentence(study: Study, model: str) -> str:
 
 def _shares(study: Study, model: str, label: str) -> list[float | None]:
     return [_largest(study, model, label, name) for name in ("q_over_s", "q_gradient_share")]
+
+
+def floor_sentence(study: Study, model: str) -> str:
+    """Return a sentence on methods whose KL divergence is mostly there between equal weights; "" without any."""
+    shares = {label: _floor_share(study, model, label) for label in study.finished(model)}
+    names = [f"{name_of(label)} ({share:.0%})" for label, share in shares.items() if share and share > MOSTLY]
+    if not names:
+        return ""
+    return (
+        f"Most of the KL divergence of the steps is a floor with {'; '.join(names)}: that share of it is there before "
+        "the first step of a round, between equal weights, since a model in training (batch statistics, dropout) "
+        "predicts otherwise than the same model at rest. So much less do the pull of DALoss, and T where it is the "
+        "running mean of the steps, say about drift."
+    )
+
+
+def _floor_share(study: Study, model: str, label: str) -> float | None:
+    """Return floor / divergence of the steps over all robots and seeds in the second half of the rounds."""
+    sums = {"divergence_floor": 0.0, "step_divergence": 0.0}
+    for cell in study.of(model, label):
+        for robot in clients_of(study):
+            curves = {name: dict(robot_curve(cell, name, robot)) for name in sums}
+            both = sorted(curves["divergence_floor"].keys() & curves["step_divergence"].keys())
+            for turn in both[len(both) // 2 :]:
+                for name in sums:
+                    sums[name] += curves[name][turn]
+    return sums["divergence_floor"] / sums["step_divergence"] if sums["step_divergence"] > 0 else None
 
 
 def dropped_sentences(study: Study, model: str) -> list[str]:

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 #: Left, right, back and front edge of a map (feddwa spec 4.2), whatever its number of cells.
 _EXTENT_M = (-50.0, 50.0, -50.0, 50.0)
 _UNKNOWN, _VEHICLE = 128, 255
+#: A probability above this is a claim.
+_HALF = 127
+_FINE = 6
 _COLUMNS = 4
 _TILE_IN = 2.5
 _CAMERAS = {0: "front", 1: "right", 2: "left", 3: "back"}
@@ -77,15 +80,17 @@ def _picture(frame: _Frame) -> Picture:
         f"{frame.client}: camera images, true vehicles around it, and the probability of vehicles by {names}",
         f"{frame.client}, middle test frame, {frame.model}, seed {frame.seed}; round chosen on validation frames. "
         "Metres to the right and ahead of the vehicle, which stands at the triangle. Grey: no camera looks there, so "
-        "it does not count. Orange: outline of the true vehicles. Behind the names: IoU [%] on all test frames.",
+        "it does not count. Orange: outline of the true vehicles; black: of what is claimed, none where that is "
+        "everything or nothing. Behind the names: IoU [%] on all test frames.",
     )
 
 
 def _draw(frame: _Frame) -> "Figure":
     first = 1 if frame.cameras else 0
-    lines = first + -(-(1 + len(frame.maps)) // _COLUMNS)
-    figure = new_figure(_TILE_IN * _COLUMNS + 0.6, _TILE_IN * lines + 0.4)
-    grid = figure.subplots(lines, _COLUMNS, squeeze=False)
+    heights = [image.shape[0] / image.shape[1] for _, image in frame.cameras[:1]]
+    heights += [1.0] * -(-(1 + len(frame.maps)) // _COLUMNS)
+    figure = new_figure(_TILE_IN * _COLUMNS + 0.6, _TILE_IN * sum(heights) + 0.5)
+    grid = figure.subplots(len(heights), _COLUMNS, squeeze=False, gridspec_kw={"height_ratios": heights})
     for axes in grid.ravel():
         axes.set_axis_off()
     for axes, (number, image) in zip(grid[0] if first else (), frame.cameras, strict=False):
@@ -100,7 +105,8 @@ def _draw(frame: _Frame) -> "Figure":
         axes.set_xlabel("right [m]", fontsize=8)
     for axes, (run, probability) in zip(tiles[1:], frame.maps, strict=False):
         _show(axes, probability, frame.truth, _title(run, frame.client))
-        _draw_outline(axes, frame.truth)
+        _draw_outline(axes, probability > _HALF, "black", 0.6)
+        _draw_outline(axes, frame.truth == _VEHICLE, _ORANGE, 0.9)
     bar = figure.colorbar(shown, ax=grid[first:], fraction=0.025, pad=0.01)
     bar.set_label("probability of a vehicle", fontsize=8)
     bar.ax.tick_params(labelsize=8)
@@ -125,10 +131,12 @@ def _show(axes: "Axes", values: Pixels, truth: Pixels, title: str) -> Any:
     return image
 
 
-def _draw_outline(axes: "Axes", truth: Pixels) -> None:
-    vehicles = (truth == _VEHICLE).astype(np.float64)
-    if vehicles.any():
-        axes.contour(vehicles, levels=[0.5], colors=_ORANGE, linewidths=0.7, extent=_EXTENT_M, origin="upper")
+def _draw_outline(axes: "Axes", inside: npt.NDArray[np.bool_], colour: str, width: float) -> None:
+    """Draw the border of an area along its cells; nothing where it is everywhere or nowhere."""
+    if inside.any() and not inside.all():
+        # Fine cells keep the corners square, which a contour would cut.
+        fine = np.kron(inside, np.ones((_FINE, _FINE)))
+        axes.contour(fine, levels=[0.5], colors=colour, linewidths=width, extent=_EXTENT_M, origin="upper")
 
 
 def _fitting(truth: Pixels, shape: tuple[int, ...]) -> Pixels:

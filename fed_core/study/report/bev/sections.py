@@ -56,7 +56,7 @@ def _rounds(study: Study, model: str) -> tuple[Block, ...]:
         plots.draw_curves(study, model),
         plots.draw_clients(study, model),
         notes.pulls(study, model),
-        *map(Paragraph, filter(None, [notes.inert_sentence(study, model)])),
+        *map(Paragraph, filter(None, (notes.inert_sentence(study, model), notes.floor_sentence(study, model)))),
         *plots.draw_insides(study, model),
         *map(Paragraph, notes.dropped_sentences(study, model)),
     )
