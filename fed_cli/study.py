@@ -20,7 +20,7 @@ FAILED = 1
 
 @app.command()
 def study(
-    name: Annotated[str, typer.Argument(help="Study (depth-hpe, depth-bmr), or a study file.")],
+    name: Annotated[str, typer.Argument(help="Study (depth-hpe, depth-bmr, bev), or a study file.")],
     data: Annotated[
         str, typer.Option(help="'generated', or a folder that `fedperc prepare` wrote, or the data set itself.")
     ] = GENERATED,
@@ -67,13 +67,14 @@ def study(
 
 def _load(name: str) -> "StudyConfig":
     from fed_cli.fleetrun.folder import shared_file
+    from fed_core.config import read_yaml
     from fed_core.errors import ConfigError
     from fed_core.study.config import load_study
 
     if name.endswith((".yaml", ".yml")):
         return load_study(Path(name))
     folder = shared_file("config/studies")
-    known = sorted(path.stem for path in folder.glob("depth-*.yaml"))
+    known = sorted(path.stem for path in folder.glob("*.yaml") if "scenario" in (read_yaml(path) or {}))
     if Path(name).is_dir():
         raise ConfigError(f"{name} is a folder; name a study or a study file, and the folder with --out or --data")
     if name not in known:

@@ -122,13 +122,14 @@ def recordings(scenario: str, data: Path, folder: Path) -> Path:
     """Return a folder of prepared recordings: ``data`` itself, or what is prepared from the data set in it.
 
     Args:
-        scenario: "depth-hpe" takes M3ED, "depth-bmr" a folder with ``nyu``, ``kitti`` and, if there, ``splits``.
+        scenario: "depth-hpe" takes M3ED, "depth-bmr" a folder with ``nyu``, ``kitti`` and, if there, ``splits``, "bev"
+            OPV2V's layout as it is.
         data: what the user named.
         folder: of the study; prepared recordings go below it.
     """
     if not data.is_dir():
         raise DataError(f"{data} is no folder; name the data set, or a folder that `fedperc prepare` wrote")
-    if any(data.glob("*/index.json")):
+    if scenario == "bev" or any(data.glob("*/index.json")):
         return data
     out = folder / "recordings"
     if scenario == "depth-hpe":
