@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -80,9 +80,8 @@ class Deployment:
             "fleet_ns": self.fleet_ns,
             "reliable_sensors": self.replayed and entry.source is not None,
         }
-        if entry.source is not None and self.fleet.task == "bev":
-            parameters |= {"source": _text(_first(entry.source, entry.frames)), "source_base": str(self.base)}
-        elif entry.source is not None:
+        if entry.source is not None:
+            parameters |= self._rig(entry.source)
             # Every frame is waited for; silence ends the recording where the replay had to leave broken frames out.
             parameters["record_frames"] = entry.frames or len(open_samples(self.fleet.task, entry.source, self.base))
             parameters["record_idle_s"] = 30.0
@@ -91,8 +90,8 @@ class Deployment:
         return NodeSpec("robot_client", entry.id, f"/{entry.id}", parameters)
 
     def replay(self, entry: RobotEntry, rate_hz: float = 10.0) -> NodeSpec | None:
-        """Return what feeds a robot; None where live sensors do, or its own disk."""
-        if entry.source is None or self.fleet.task == "bev":
+        """Return what feeds a robot; None where live sensors do."""
+        if entry.source is None:
             return None
         parameters = {
             "task": self.fleet.task,
@@ -119,9 +118,8 @@ class Deployment:
             "descriptor_frames": self.fleet.inference.descriptor_frames,
             "reliable_sensors": self.replayed,
         }
-        if entry is not None and self.fleet.task == "bev":
-            parameters["rig"] = json.dumps(rig_tree(open_samples("bev", entry.source, self.base)[0]))
-            parameters["known_cells"] = str(entry.source.options.get("amcm_mask", SECTOR))
+        if entry is not None:
+            parameters |= self._rig(entry.source)
         if entry is not None and entry.robot:
             parameters |= {"robot_id": entry.robot, "robot_dir": str(self.folder / "robots" / entry.robot)}
         return NodeSpec("inference", "inference" if own else reader, namespace, parameters)
@@ -147,14 +145,16 @@ class Deployment:
         }
         return NodeSpec("score", f"score_{entry.name}", namespace, parameters)
 
+    def _rig(self, source: SourceConfig) -> dict[str, str]:
+        """Return the parameters that tell where the cameras of a source sit; none for tasks with one camera."""
+        if self.fleet.task != "bev":
+            return {}
+        mounts = rig_tree(open_samples("bev", source, self.base)[0])
+        return {"rig": json.dumps(mounts), "known_cells": str(source.options.get("amcm_mask", SECTOR))}
+
     def monitor(self, namespace: str = "/live") -> NodeSpec:
         """Return the monitor."""
         return NodeSpec("monitor", "monitor", namespace, {"fleet_ns": self.fleet_ns})
-
-
-def _first(source: SourceConfig, frames: int) -> SourceConfig:
-    """Return the first frames of a source; 0 = all of it."""
-    return replace(source, stop=source.start + frames * source.step) if frames else source
 
 
 def _text(tree: Any) -> str:

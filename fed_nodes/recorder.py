@@ -1,9 +1,9 @@
-"""Records a robot's training samples from its sensor topics into one MCAP bag."""
+"""Records a robot's training samples from its sensor topics: an MCAP bag, or with several cameras an OPV2V folder."""
 
 import shutil
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +11,13 @@ from rclpy.node import Node
 
 from fed_core.config import check, option
 from fed_core.data.bag_writer import DEFAULT_TOPICS, BagWriter
-from fed_core.types import DepthFrame
+from fed_core.data.opv2v.sequence import FOV, OFF, SECTOR
+from fed_core.data.opv2v.writer import Opv2vWriter, recorded_source
+from fed_core.types import BevFrame, DepthFrame
 from fed_nodes import qos
 from fed_nodes.frames import FramePairer, sensor_names
+from fed_nodes.labelled_sets import LabelledSets, set_topics
+from fed_nodes.rigs import CameraMount, rig_from_tree
 
 
 @dataclass(frozen=True)
@@ -25,11 +29,34 @@ class RecorderConfig:
     record_idle_s: float = option(
         0.0, help="silence after which a recording ends with what it has; 0 = never", unit="s", low=0.0, high=86400.0
     )
-    slop_s: float = option(0.02, help="largest time between colour and depth of a frame", unit="s", low=0.0, high=1.0)
+    slop_s: float = option(0.02, help="largest time between the messages of a frame", unit="s", low=0.0, high=1.0)
     reliable_sensors: bool = option(False, help="ask the sensor publishers for reliable delivery (replays)")
+    rig: Mapping[str, CameraMount] = field(
+        default_factory=dict,
+        metadata={"help": "task bev: cameras by topic prefix, as YAML (docs/live_bev.md); empty = one camera"},
+    )
+    known_cells: str = option(
+        SECTOR, help="task bev: cells that the cameras of a rig look at", choices=(SECTOR, FOV, OFF)
+    )
 
     def __post_init__(self) -> None:
         check(self)
+        rig_from_tree(self.rig).require_known(self.known_cells)
+
+    def listen(self, node: Node, use: Callable[[Any], None]) -> "FramePairer | LabelledSets":
+        """Subscribe to the sensor topics; ``use`` receives the frames."""
+        profile = qos.SENSORS_RELIABLE if self.reliable_sensors else qos.SENSORS
+        if self.rig:
+            return LabelledSets(node, rig_from_tree(self.rig), profile, self.slop_s, use)
+        return FramePairer(node, profile, self.slop_s, use)
+
+    def topics(self, node: Node) -> str:
+        """Return the full names of the sensor topics, for people."""
+        return ", ".join((set_topics(node, rig_from_tree(self.rig)) if self.rig else sensor_names(node)).values())
+
+    def write_to(self, path: Path) -> "BagWriter | Opv2vWriter":
+        """Begin a recording."""
+        return Opv2vWriter(path, known=self.known_cells) if self.rig else BagWriter(path, topics=DEFAULT_TOPICS)
 
 
 class Recorder:
@@ -38,7 +65,7 @@ class Recorder:
     Args:
         node: owner of the subscriptions.
         config: how much is recorded.
-        folder: where the finished bag lies.
+        folder: where the finished recording lies.
         on_done: called once when the recording is finished.
     """
 
@@ -46,22 +73,23 @@ class Recorder:
         self._node, self._config, self._folder, self._on_done = node, config, folder, on_done
         self._part = folder.with_name(folder.name + ".part")
         self._count, self._bytes = 0, 0
-        self._writer: BagWriter | None = None
-        self._pairer: FramePairer | None = None
+        self._writer: Any = None
+        self._pairer: FramePairer | LabelledSets | None = None
         if not folder.exists():
             shutil.rmtree(self._part, ignore_errors=True)
-            profile = qos.SENSORS_RELIABLE if config.reliable_sensors else qos.SENSORS
-            self._pairer = FramePairer(node, profile, config.slop_s, self._on_frame)
+            self._pairer = config.listen(node, self._on_frame)
         self._last_s = 0.0
         self._timer = node.create_timer(1.0, self._look_for_end)
 
     def source(self) -> dict[str, Any] | None:
         """Return the entry of the finished recording, as in a fleet file; None while it is recorded."""
-        return {"data": str(self._folder.absolute())} if self._folder.exists() else None
+        if not self._folder.exists():
+            return None
+        return recorded_source(self._folder) if self._config.rig else {"data": str(self._folder.absolute())}
 
     def progress(self) -> tuple[float, int, str]:
         """Return the share recorded, the frames so far, and a line for people."""
-        topics = ", ".join(sensor_names(self._node).values())
+        topics = self._config.topics(self._node)
         text = f"recording from {topics}" if self._count else f"waiting for images on {topics}"
         return self._count / self._config.record_frames, self._count, text
 
@@ -74,15 +102,15 @@ class Recorder:
             self._writer.discard()
             self._writer = None
 
-    def _on_frame(self, frame: DepthFrame) -> None:
+    def _on_frame(self, frame: DepthFrame | BevFrame) -> None:
         if self._pairer is None:
             return
         if self._writer is None:
-            self._writer = BagWriter(self._part, topics=DEFAULT_TOPICS)
+            self._writer = self._config.write_to(self._part)
         self._writer.add(frame)
         self._count += 1
         self._last_s = time.monotonic()
-        self._bytes += frame.rgb.nbytes + frame.depth_m.nbytes
+        self._bytes += _size_bytes(frame)
         if self._count >= self._config.record_frames or self._bytes >= self._config.record_bytes:
             self._finish()
 
@@ -99,3 +127,9 @@ class Recorder:
         self.close()
         self._node.get_logger().info(f"recorded {self._count} frames")
         self._on_done()
+
+
+def _size_bytes(frame: DepthFrame | BevFrame) -> int:
+    if isinstance(frame, BevFrame):
+        return sum(image.nbytes for image in frame.images)
+    return frame.rgb.nbytes + frame.depth_m.nbytes

@@ -13,7 +13,7 @@ from rclpy.node import Node
 import fed_core
 from fed_core import requests
 from fed_core.config import check, option
-from fed_core.errors import Refusal
+from fed_core.errors import ConfigError, Refusal
 from fed_core.roles import events as ev
 from fed_core.roles import messages as roles
 from fed_core.roles.robot import Robot, RobotConfig
@@ -60,6 +60,7 @@ class RobotClientNode(Node):
         self._service = f"{self.get_namespace().rstrip('/')}/read_blob"
         self._status: roles.RobotStatus | None = None
         source = dict(self._settings.source)
+        _require_cameras(self._config.task, source, recorder)
         self._recorder = None if source else Recorder(self, recorder, self._folder.path / "samples", self._count)
         self._given = requests.Samples(source, self._settings.source_base)
         self._role = Robot(
@@ -196,6 +197,15 @@ class RobotClientNode(Node):
         if self._recorder is not None:
             self._recorder.close()
         super().destroy_node()
+
+
+def _require_cameras(task: str, source: Mapping[str, Any], recorder: RecorderConfig) -> None:
+    """Refuse a robot that could never record what its task learns from."""
+    if task == "bev" and not source and not recorder.rig:
+        ways = "set rig to where they sit, or source to a recording"
+        raise ConfigError(f"task bev records from several cameras: {ways} (docs/live_bev.md)")
+    if task != "bev" and recorder.rig:
+        raise ConfigError(f"rig is for task bev, and this robot's task is {task}; leave it out")
 
 
 def main() -> int:

@@ -163,6 +163,9 @@ class FleetRun:
             fed = (self._folder / "robots" / entry.id / "samples").exists()
             if not fed and not supervisor.running(f"{entry.id}_replay"):
                 raise FedError(f"the replay of {entry.id} ended: {supervisor.log_tail(f'{entry.id}_replay')}")
+        for name in {entry.id for entry in self._fleet.robots} - set(monitor.state.robots):
+            if fault := supervisor.fault(name):  # it would be started again for ever
+                raise FedError(f"robot {name} cannot start: {fault}")
         for robot in monitor.state.robots.values():
             if robot["phase"] == "failed":
                 raise FedError(f"robot {robot['id']} failed: {robot['text']}")

@@ -38,6 +38,7 @@ class Supervisor:
         for path in (self._logs, self._params):
             path.mkdir(parents=True, exist_ok=True)
         self.environment = {**os.environ, **environment}
+        self._logged: dict[str, int] = {}  # size of each log when its process was started
         self._sockets = Path(tempfile.mkdtemp(prefix="fedperc-"))  # socket paths must be short
         self._process = self._start()
         self._client = CircusClient(endpoint=f"ipc://{self._sockets}/control", timeout=30)
@@ -46,6 +47,8 @@ class Supervisor:
     def start(self, spec: NodeSpec, *, respawn: bool = False) -> None:
         """Start a node; with ``respawn`` it is started again whenever it ends."""
         command = self.command(spec)
+        log = self._logs / f"{spec.name}.log"
+        self._logged[spec.name] = log.stat().st_size if log.exists() else 0
         self._call(
             "add",
             name=spec.name,
@@ -80,6 +83,16 @@ class Supervisor:
         if not path.exists():
             return "it wrote nothing"
         return " | ".join(path.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-lines:])
+
+    def fault(self, name: str) -> str:
+        """Return the error that a process ended with since it was started first; "" where its last word is none."""
+        path = self._logs / f"{name}.log"
+        if not path.exists():
+            return ""
+        with path.open("rb") as file:
+            file.seek(self._logged.get(name, 0))
+            lines = file.read().decode("utf-8", errors="replace").strip().splitlines()
+        return lines[-1].removeprefix("error: ") if lines and lines[-1].startswith("error: ") else ""
 
     def command(self, spec: NodeSpec) -> list[str]:
         """Return the command line of a node; its parameters lie in a file beside the logs."""
