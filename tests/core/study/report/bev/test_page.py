@@ -1,5 +1,6 @@
 import io
 import re
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -69,6 +70,8 @@ def test_whole_report(whole: Path) -> None:
 def test_real_recordings_are_called_so(whole: Path) -> None:
     write_study(whole, seeds=[0, 1], strategies=["local", "fedbevt"], synthetic=False)
 
+    shutil.rmtree(whole / "panels")
+
     text = write_report(whole)[0].read_text(encoding="utf-8")
 
     assert "Real recordings." in text and "Synthetic" not in text
@@ -76,12 +79,14 @@ def test_real_recordings_are_called_so(whole: Path) -> None:
 
 def test_published_page_is_named_after_the_study(whole: Path, tmp_path: Path) -> None:
     docs = tmp_path / "docs"
+    for client in CLIENTS[1:]:
+        (whole / "panels" / "seed0" / f"{client}_mask.png").unlink()
 
     path = publish(whole, docs)
 
     assert path == docs / "bev.md"
     assert f"](images/bev_{MODEL}_curves.png)" in path.read_text(encoding="utf-8")
-    assert (docs / "images" / f"bev_{MODEL}_maps_truck.png").is_file()
+    assert (docs / "images" / f"bev_{MODEL}_maps_bus.png").is_file()
 
 
 def test_summary_fits_a_terminal(whole: Path) -> None:
@@ -161,22 +166,23 @@ def test_drift_alone_is_no_picture_of_the_inside(tmp_path: Path) -> None:
 
 
 def test_maps_show_every_client_with_a_truth(whole: Path) -> None:
-    (whole / "panels" / "seed0" / "bus_mask.png").unlink()
+    for client in ("bus", "car_a"):
+        (whole / "panels" / "seed0" / f"{client}_mask.png").unlink()
 
-    found = {picture.name: picture for picture in draw_panels(read_study(whole))}
+    found = draw_panels(read_study(whole))
 
-    assert list(found) == [f"{MODEL}_maps_{client}" for client in CLIENTS[1:]]
-    assert "by Local, FedBEVT, FedDWA + DALoss" in found[f"{MODEL}_maps_truck"].alt
+    assert [picture.name for picture in found] == [f"{MODEL}_maps_truck", f"{MODEL}_maps_car_b"]
+    assert "by Local, FedBEVT, FedDWA + DALoss" in found[0].alt
 
 
 def test_maps_do_without_cameras_vehicles_and_equal_sizes(whole: Path) -> None:
     shared = whole / "panels" / "seed0"
-    for path in shared.glob("bus_camera*.png"):
+    for path in [*shared.glob("bus_camera*.png"), *shared.glob("*_mask.png")]:
         path.unlink()
     Image.fromarray(np.zeros((16, 16), np.uint8)).save(shared / "bus_mask.png")
 
-    first = draw_panels(read_study(whole))[0]
+    (only,) = draw_panels(read_study(whole))
 
-    assert first.name == f"{MODEL}_maps_bus"
-    with Image.open(io.BytesIO(first.png)) as image:
+    assert only.name == f"{MODEL}_maps_bus"
+    with Image.open(io.BytesIO(only.png)) as image:
         assert image.height < image.width  # one line of maps, no line of cameras

@@ -208,6 +208,22 @@ def test_no_pull_no_words(tmp_path: Path) -> None:
     assert notes.pulls(study, MODEL).rows == ()
 
 
+def test_a_divergence_that_is_mostly_floor_is_said_in_words(tmp_path: Path) -> None:
+    write_study(tmp_path)
+    rounds = [
+        line(turn, None, step_divergence=by_client(step, 0.1, 0.1, 0.1), divergence_floor=by_client(*[floor] * 4))
+        for turn, step, floor in ((1, 0.9, 0.0), (2, 0.1, 0.075))  # the first half does not count
+    ]
+    write_cell(tmp_path, "feddwa", 0, [0.2] * 4, rounds)
+    write_cell(tmp_path, FEDDWA_DALOSS, 0, [0.2] * 4, rounds[:1])
+
+    sentence = notes.floor_sentence(read_study(tmp_path), MODEL)
+
+    assert "Most of the KL divergence of the steps is a floor with FedDWA (75%): that share" in sentence
+    write_cell(tmp_path, "feddwa", 0, [0.2] * 4)
+    assert notes.floor_sentence(read_study(tmp_path), MODEL) == ""
+
+
 def test_dropped_updates_are_told_with_their_reasons(tmp_path: Path) -> None:
     write_study(tmp_path)
     lost = {"bus": "its divergence is not finite"}
