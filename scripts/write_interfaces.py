@@ -100,24 +100,49 @@ NODES: dict[str, list[Row]] = {
         HEALTH,
     ],
 }
-#: What a node has besides, with some recordings only: when, and what.
-SOMETIMES: dict[str, tuple[str, list[Row]]] = {
-    "inference": (
-        "With a `rig` ([live bird's eye view](live_bev.md)), instead of the topics of the camera and of depth:",
-        [
-            Row(SUB, "<camera>/image_raw", IMAGE, "SENSORS", "images, of each camera of the rig"),
-            Row(SUB, "<camera>/camera_info", INFO, "SENSORS", "calibration, of each camera of the rig"),
-            Row(PUB, "occupancy", "nav_msgs/msg/OccupancyGrid", "OUTPUTS", "map of vehicles in the vehicle's frame"),
-        ],
-    ),
-    "replay": (
-        "With an M3ED recording also (and, where `tf2_msgs` is installed, the cameras' static frames on `/tf_static`):",
-        [
-            Row(PUB, "prophesee/left/camera_info", INFO, "SENSORS", "left event camera, frame prophesee_left"),
-            Row(PUB, "prophesee/right/camera_info", INFO, "SENSORS", "right event camera, frame prophesee_right"),
-            Row(PUB, "prophesee/left/depth/image_raw", IMAGE, "SENSORS", "depth as published, left camera, 32FC1 [m]"),
-        ],
-    )
+GRID = "nav_msgs/msg/OccupancyGrid"
+#: What a node has besides or instead, in some cases only: when, and what.
+SOMETIMES: dict[str, list[tuple[str, list[Row]]]] = {
+    "robot_client": [
+        (
+            "With a `rig` ([live bird's eye view](live_bev.md)), instead of the topics of camera and depth:",
+            [
+                Row(SUB, "<camera>/image_raw", IMAGE, "SENSORS", "images, of each camera of the rig"),
+                Row(SUB, "<camera>/camera_info", INFO, "SENSORS", "calibration, of each camera of the rig"),
+                Row(SUB, "truth/occupancy", GRID, "SENSORS", "the map to learn, of the time of the images"),
+            ],
+        )
+    ],
+    "inference": [
+        (
+            "With a `rig` ([live bird's eye view](live_bev.md)), instead of the topics of the camera and of depth:",
+            [
+                Row(SUB, "<camera>/image_raw", IMAGE, "SENSORS", "images, of each camera of the rig"),
+                Row(SUB, "<camera>/camera_info", INFO, "SENSORS", "calibration, of each camera of the rig"),
+                Row(PUB, "occupancy", GRID, "OUTPUTS", "map of vehicles in the vehicle's frame"),
+            ],
+        )
+    ],
+    "replay": [
+        (
+            "With an M3ED recording also (and, where `tf2_msgs` is installed, the cameras' static frames on "
+            "`/tf_static`):",
+            [
+                Row(PUB, "prophesee/left/camera_info", INFO, "SENSORS", "left event camera, frame prophesee_left"),
+                Row(PUB, "prophesee/right/camera_info", INFO, "SENSORS", "right event camera, frame prophesee_right"),
+                Row(PUB, "prophesee/left/depth/image_raw", IMAGE, "SENSORS", "depth as published, left, 32FC1 [m]"),
+            ],
+        ),
+        (
+            "With `task: bev`, instead of camera and depth (and, where `tf2_msgs` is installed, the cameras' static "
+            "frames on `/tf_static`); cameras are called front, right, left, back:",
+            [
+                Row(PUB, "<camera>/image_raw", IMAGE, "SENSORS", "images, rgb8, all of a frame with one stamp"),
+                Row(PUB, "<camera>/camera_info", INFO, "SENSORS", "calibration"),
+                Row(PUB, "truth/occupancy", GRID, "SENSORS", "the true map, 0, 100, or -1 where no camera looks"),
+            ],
+        ),
+    ],
 }
 PARAMETERS: dict[str, tuple[type, ...]] = {
     "aggregator": (RunParameters, AggregatorConfig),
@@ -134,9 +159,9 @@ Written by `scripts/write_interfaces.py`; a test compares it with the graph of a
 Names without a slash at the start are in the namespace of the node, one for each robot. `<fleet_ns>` is a parameter,
 `/fleet` by default. Messages and services are told in `msgs/`. With `reliable_sensors` (readers) and `reliable`
 (replay), sensor topics use `SENSORS_RELIABLE` instead; `clock` stays as it is. `inference` is a lifecycle node and has
-the usual services of one; `score` publishes as `replay` does, calls `new_sequence` and reads `depth/image` and
-`selection`. There is no tf2: depth comes in the optical frame of its image, and whoever wants it elsewhere transforms
-it. Every parameter is read once, at the start.
+the usual services of one; `score` publishes as `replay` does, calls `new_sequence` and reads `selection` and
+`depth/image` or `occupancy`. There is no tf2: depth comes in the optical frame of its image, and whoever wants it
+elsewhere transforms it. Every parameter is read once, at the start.
 
 ## Quality of service
 """
@@ -197,8 +222,7 @@ def document() -> str:
         parts.append(f"## {node}\n")
         if node in NODES:
             parts.append(interfaces(NODES[node]))
-        if node in SOMETIMES:
-            when, rows_then = SOMETIMES[node]
+        for when, rows_then in SOMETIMES.get(node, ()):
             parts.append(f"{when}\n")
             parts.append(interfaces(rows_then))
         parameters = [row for cls in classes for row in parameter_rows(cls)]
