@@ -14,7 +14,7 @@ _GREY = "#9a9a9a"
 def draw_maps(folder: Path, summary: dict[str, Any], methods: list[str]) -> Path:
     """Draw one row per kept frame of each unseen sequence into ``predictions.png``; returns its path.
 
-    Forward is up; cells that no camera sees are grey.
+    Forward is up; cells that no camera sees are grey. True vehicles are outlined in the predicted maps.
     """
     import matplotlib
 
@@ -39,6 +39,8 @@ def draw_maps(folder: Path, summary: dict[str, Any], methods: list[str]) -> Path
             image = axis.imshow(cells, cmap=colours, vmin=0.0, vmax=1.0, interpolation="nearest")
             middle = (len(cells) - 1) / 2
             axis.plot(middle, middle, marker="^", markersize=5, color="white", markeredgecolor="black")
+            if cells is not maps[-1] and (maps[-1] > 0).any():
+                axis.contour(maps[-1] > 0, levels=[0.5], colors="cyan", linewidths=0.7)
         bar = figure.colorbar(image, ax=line[-1], fraction=0.05)
         bar.set_label("vehicle", fontsize=7)
         bar.ax.tick_params(labelsize=6)

@@ -45,3 +45,36 @@ def write_scores(folder: Path) -> None:
         rgb = np.zeros((6, 8, 3), np.uint8)
         frames = {f"{key}_{i}": value for i in range(2) for key, value in (("rgb", rgb), ("predicted", truth + 1))}
         np.savez(place / "unseen.npz", **frames, truth_0=truth, truth_1=truth)
+
+
+IOU = {"daloss": 0.4, "fedavg": 0.25, "initial": 0.1}
+
+
+def bev_fleet() -> FleetConfig:
+    tree = {
+        "run": "maps",
+        "task": "bev",
+        "network": {"name": "fax_tiny"},
+        "rounds": 3,
+        "strategy": {"name": "daloss", "options": {"inner": "feddwa"}},
+        "robots": [{"id": name, "source": {"data": name}} for name in ("bus", "car")],
+        "test": [{"name": name, "source": {"data": "x"}} for name in ("unseen_bus", "unseen_car")],
+    }
+    return from_tree(FleetConfig, tree, "fleet")
+
+
+def write_bev_scores(folder: Path) -> None:
+    """Write the scores of three methods for two sequences of one kept frame; one of them has no vehicle by frame."""
+    truth, known = np.zeros((4, 4), bool), np.ones((4, 4), bool)
+    truth[1, 2], known[3] = True, False
+    predicted = np.full((4, 4), 0.25, np.float32)
+    for name, iou in IOU.items():
+        place = folder / "scores" / name
+        place.mkdir(parents=True)
+        (place / "run.json").write_text(json.dumps({"models": ["global"], "members": {}, "bytes": 100}))
+        for sequence, by_frame in (("unseen_bus", iou / 2), ("unseen_car", None)):
+            selection = {"clusters": [], "distances": [], "threshold": None, "fallback": False}
+            score = {"metrics": {"iou_global": iou, "iou_frame": by_frame}, "selection": selection, "frames": 1}
+            (place / f"{sequence}.json").write_text(json.dumps(score))
+            cameras = {f"camera{k}_0": np.full((6, 8, 3), 40 * k, np.uint8) for k in (0, 3)}
+            np.savez(place / f"{sequence}.npz", **cameras, truth_0=truth, known_0=known, predicted_0=predicted)

@@ -8,6 +8,8 @@ import matplotlib.image
 import numpy as np
 from rich.console import Console
 
+from fed_cli.fleetrun.contents import contents
+from fed_cli.fleetrun.map_pictures import draw_maps
 from fed_cli.fleetrun.pictures import draw_grid
 from fed_cli.fleetrun.report import show, summarise
 from tests.cli.fleetrun import scored
@@ -46,4 +48,33 @@ def test_one_picture_row_per_kept_frame(tmp_path: Path) -> None:
     image = matplotlib.image.imread(path)
     # 5 columns of 2.6 inch and 2 rows of 2.05 inch at 110 dots per inch, 450.99 cut off
     assert image.shape[:2] == (450, 1430)
+    assert float(np.ptp(image[..., :3])) > 0.5
+
+
+def test_maps_are_told_by_their_iou(tmp_path: Path) -> None:
+    scored.write_bev_scores(tmp_path)
+    summary = summarise(tmp_path, scored.bev_fleet(), 1.0)
+    bus, car = summary["sequences"]
+    assert summary["task"] == "bev" and "abs_rel" not in bus
+    assert bus["iou_global"] == scored.IOU and bus["iou_frame"] == {"daloss": 0.2, "fedavg": 0.125, "initial": 0.05}
+    assert car["iou_frame"] == {"daloss": None, "fedavg": None, "initial": None}
+    text = io.StringIO()
+    show(Console(file=text, width=80), summary)
+    lines = text.getvalue().splitlines()
+    assert max(map(len, lines)) <= 80
+    assert any("maps of vehicles served live" in line for line in lines)
+    assert any("unseen_car" in line and "0.100  0.250  0.400" in line and line.endswith("-  -  - ") for line in lines)
+    assert lines[-1] == "mean IoU  initial 0.100   fedavg 0.250   daloss 0.400"
+    report = contents(tmp_path)
+    assert report.columns[2:] == tuple(f"{f} {m}" for f in ("IoU", "IoU by frame") for m in scored.IOU)
+    assert report.table[0][2:] == ("0.400", "0.250", "0.100", "0.200", "0.125", "0.050")
+
+
+def test_one_picture_row_per_kept_map(tmp_path: Path) -> None:
+    scored.write_bev_scores(tmp_path)
+    methods = ["initial", "fedavg", "daloss"]
+    path = draw_maps(tmp_path, summarise(tmp_path, scored.bev_fleet(), 1.0), methods)
+    image = matplotlib.image.imread(path)
+    # 5 columns of 2.6 inch and 2 rows of 2.3 inch at 110 dots per inch
+    assert image.shape[:2] == (506, 1430)
     assert float(np.ptp(image[..., :3])) > 0.5

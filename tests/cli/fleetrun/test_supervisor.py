@@ -109,3 +109,14 @@ def test_parameters_lie_in_a_file(tmp_path: Path) -> None:
 @pytest.fixture(autouse=True)
 def _short_grace(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fed_cli.fleetrun.supervisor._GRACE_S", 2)
+
+
+def test_a_fault_is_the_error_that_a_node_ended_with_since_it_was_started(tmp_path: Path) -> None:
+    with Programs(tmp_path, {}) as supervisor:
+        supervisor.start(program("node", "print('hello'); print('error: no such camera')"))
+        until(lambda: supervisor.fault("node") == "no such camera", "the error")
+        supervisor.stop("node")
+        supervisor.start(program("node", SLEEPER))
+        until(lambda: supervisor.log_tail("node", lines=1) == "ready", "the first line")
+        assert supervisor.fault("node") == ""  # the old one is of the last start
+        assert supervisor.fault("another") == ""
