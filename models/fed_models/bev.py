@@ -7,6 +7,8 @@ import numpy as np
 import numpy.typing as npt
 from torch import Tensor, nn
 
+from fed_core.tasks.bev.loss import VEHICLE_WEIGHT
+
 
 class BevOutput(NamedTuple):
     """Attributes: logits (B, 2, S, S) float32, background and vehicle; forward is up, right is right."""
@@ -21,11 +23,13 @@ class BevNetwork(nn.Module, ABC):
         input_size: (H, W) of the images that training and prediction feed.
         map_size: cells S per side of the map.
         extent_m: side of the map in metres.
+        vehicle_weight: weight of a vehicle's cells in the loss, a background cell's being 1.
     """
 
     input_size: tuple[int, int]
     map_size: int
     extent_m: float
+    vehicle_weight: float = VEHICLE_WEIGHT
 
     @abstractmethod
     def forward(self, images: Tensor, intrinsics: Tensor, poses: Tensor) -> BevOutput:

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from fed_core.config import check, option
 from fed_core.errors import ConfigError, DataError, StoreError, WireError
+from fed_core.tasks.bev.loss import VEHICLE_WEIGHT
 from fed_core.types import Array, Tensors
 from fed_core.wire.codec import open_tensors
 from fed_models.base import NetworkConfig, load_arrays, networks
@@ -118,12 +119,14 @@ class FaxChoices:
         upsample: interpolation of the decoder.
         norm: "bn" or "gn".
         extent_m: side of the map in metres.
+        vehicle_weight: weight of a vehicle's cells in the loss.
     """
 
     geom: str = "corrected"
     upsample: str = "bilinear"
     norm: str = "bn"
     extent_m: float = 100.0
+    vehicle_weight: float = VEHICLE_WEIGHT
 
 
 class Mlp(nn.Sequential):
@@ -214,7 +217,7 @@ class Fax(BevNetwork):
         widths.check()
         self._choices, dim, norm = choices, widths.dim, choices.norm
         self.input_size, self.map_size = (widths.image, widths.image), widths.cells
-        self.extent_m = choices.extent_m
+        self.extent_m, self.vehicle_weight = choices.extent_m, choices.vehicle_weight
         self.encoder = ResNetEncoder(widths.blocks, width=widths.encoder, norm=norm)
         self.prior = nn.Parameter(torch.randn(dim, widths.maps[0], widths.maps[0]))
         self.levels = nn.ModuleList(
@@ -313,6 +316,9 @@ class _FaxOptions(NetworkConfig):
     geom: str = option("corrected", help="geometry; reference repeats the published code", choices=GEOMETRIES)
     upsample: str = option("bilinear", help="interpolation of the decoder", choices=UPSAMPLINGS)
     norm: str = option("bn", help="batch or group normalisation", choices=NORMS)
+    vehicle_weight: float = option(
+        VEHICLE_WEIGHT, help="weight of a vehicle's cells in the loss, about their inverse share", low=1.0, high=1e4
+    )
     weights: str = option("", help="safetensors file of this network or of a ResNet encoder; empty: random")
 
     def __post_init__(self) -> None:
@@ -320,7 +326,7 @@ class _FaxOptions(NetworkConfig):
 
     def build(self) -> Fax:
         """Return the network."""
-        choices = FaxChoices(self.geom, self.upsample, self.norm, self.extent_m)
+        choices = FaxChoices(self.geom, self.upsample, self.norm, self.extent_m, self.vehicle_weight)
         network = Fax(self._widths().resized(self.image, self.cells), choices)
         _start_from(network, self.weights)
         return network

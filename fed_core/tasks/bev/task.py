@@ -151,7 +151,7 @@ class BevTask(Task):
 
     def loss(self, network: Any, batch: BevBatch, outputs: Any) -> Tensor:
         """Return the weighted cross entropy over the known cells."""
-        return vehicle_loss(outputs.logits, batch.mask, batch.known)
+        return vehicle_loss(outputs.logits, batch.mask, batch.known, network.vehicle_weight)
 
     @torch.inference_mode()
     def predict(self, network: Any, inputs: RigFrame) -> npt.NDArray[np.float32]:

@@ -145,6 +145,8 @@ def test_the_loss_by_hand() -> None:
     found = vehicle_loss(logits, mask, known)
 
     assert float(found) == pytest.approx(2.0 * (75 * math.log(4) + 1 * math.log(2)) / 76)
+    lighter = vehicle_loss(logits, mask, known, 10.0)
+    assert float(lighter) == pytest.approx(2.0 * (10 * math.log(4) + 1 * math.log(2)) / 11)
     hidden = vehicle_loss(logits, mask, torch.tensor([[[False, True]]]))
     assert float(hidden) == pytest.approx(2.0 * math.log(2))
 
@@ -171,6 +173,22 @@ def test_unknown_cells_give_no_gradient_and_no_nan() -> None:
     assert nothing.item() == 0.0
     with pytest.raises(DataError, match=r"expected \(B, 2, S, S\) and twice \(B, S, S\)"):
         vehicle_loss(logits, mask[:1], known)
+
+
+def test_frames_without_a_vehicle_teach_that_there_is_none(network: Fax) -> None:
+    """An empty mask is no missing one: the loss is that of the background, and scores have no NaN."""
+    task, nothing = BevTask(), np.zeros((64, 64), bool)
+    dataset = task.prepare([frame((0,), mask=nothing), frame((0,), seed=1, mask=nothing)], network)
+    batch = task.batch(dataset, [0, 1])
+    outputs = task.forward(network, batch)
+
+    loss = task.loss(network, batch, outputs)
+    loss.backward()
+
+    expected = -2.0 * outputs.logits.log_softmax(1)[:, 0].mean()
+    torch.testing.assert_close(loss, expected)
+    assert all(torch.isfinite(p.grad).all() for p in network.parameters() if p.grad is not None)
+    assert task.metrics(np.zeros((32, 32), np.float32), frame(mask=nothing)) == {"tp": 0.0, "fp": 0.0, "fn": 0.0}
 
 
 def test_a_prediction_is_the_probability_of_a_vehicle(network: Fax) -> None:
