@@ -200,9 +200,17 @@ def test_masks_of_another_size_are_told(client: Path) -> None:
     cv2.imwrite(str(mask), np.zeros((16, 12), np.uint8))
     with pytest.raises(DataError, match=r"_bev_visibility.png is 12x16; masks of this data set are 16x16"):
         opened(client)[0]
+    mask.write_bytes(b"")
+    with pytest.raises(DataError, match=r"000068_bev_visibility.png is empty"):
+        opened(client)[0]
     mask.unlink()
     with pytest.raises(DataError, match=r"cannot read .*_bev_visibility.png: No such file"):
         opened(client)[0]
+
+
+def test_a_mask_without_any_vehicle_is_a_frame_like_others(client: Path) -> None:
+    found = opened(client)[0]
+    assert found.mask.shape == (16, 16) and not found.mask.any() and found.known.all()
 
 
 def written(path: Path, tree: Any) -> Path:
