@@ -7,6 +7,8 @@ from fed_core.study.report.results import Cell, Study, number
 
 #: Stands for the unweighted mean over the clients wherever a client is named.
 MEAN = "mean"
+#: Name of the map that is the same for all frames of a client, made of its true training maps.
+CONSTANT = "Constant map"
 
 Reader = Callable[[Cell], float | None]
 
@@ -44,6 +46,15 @@ def per_frame(client: str) -> Reader:
 def trained(client: str) -> Reader:
     """Return the reader of the IoU of the robot's own model after its last local training."""
     return _macro("trained_iou_global") if client == MEAN else figure(client, "trained", "iou_global")
+
+
+def constant(study: Study, model: str, client: str) -> dict[int, float]:
+    """Return the IoU of the constant map by seed; all runs of a seed have the same frames, and so the same map."""
+    read = _macro("constant_iou_global") if client == MEAN else figure(client, "constant", "iou_global")
+    found: dict[int, float] = {}
+    for label in study.finished(model):
+        found = {**study.values(model, label, read), **found}
+    return found
 
 
 def chosen_round(client: str, part: str) -> Reader:

@@ -2,10 +2,11 @@
 
 from collections import Counter
 
-from fed_core.study.report.bev.figures import clients_of, robot_curve
-from fed_core.study.report.bev.methods import name_of
+from fed_core.study.report.bev.figures import clients_of, constant, headline, robot_curve
+from fed_core.study.report.bev.methods import federated, name_of, references
 from fed_core.study.report.document import Entry, Table
 from fed_core.study.report.results import Study
+from fed_core.study.report.statistics import paired, spread
 
 #: Below this share of the loss, or of its gradient, the pull is as good as absent (feddwa spec 3).
 INERT = 1e-3
@@ -43,6 +44,19 @@ def inert_sentence(study: Study, model: str) -> str:
 
 def _shares(study: Study, model: str, label: str) -> list[float | None]:
     return [_largest(study, model, label, name) for name in ("q_over_s", "q_gradient_share")]
+
+
+def blind_sentence(study: Study, model: str) -> str:
+    """Return a sentence on the methods that are no better than a map without any image, and where; "" without any."""
+    levels = {client: constant(study, model, client) for client in clients_of(study)}
+    found: dict[str, list[str]] = {}
+    for label in (*federated(study, model), *references(study, model)):
+        for client, level in levels.items():
+            above = paired(study.values(model, label, headline(client)), level)
+            if above and spread(list(above.values())).mean <= 0.0:
+                found.setdefault(label, []).append(client)
+    texts = [f"{name_of(label)} ({', '.join(clients)})" for label, clients in found.items()]
+    return f"On average no better than the constant map, which looks at no image: {'; '.join(texts)}." if texts else ""
 
 
 def floor_sentence(study: Study, model: str) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from fed_core.study.report.bev.figures import MEAN, clients_of, iou_curve, robot_curve, scalar_curve
+from fed_core.study.report.bev.figures import CONSTANT, MEAN, clients_of, constant, iou_curve, robot_curve, scalar_curve
 from fed_core.study.report.bev.methods import (
     FEDAVG_DALOSS,
     FEDBEVT,
@@ -21,6 +21,7 @@ from fed_core.study.report.document import Picture
 from fed_core.study.report.lines import Line, choose_line, draw_band, drawn_values, scale_log
 from fed_core.study.report.png import encode, new_figure
 from fed_core.study.report.results import Cell, Study, folder_name
+from fed_core.study.report.statistics import spread
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -89,6 +90,7 @@ def draw_curves(study: Study, model: str) -> Picture | None:
         runs = study.of(model, label)
         _draw(left, [iou_curve(cell, MEAN) for cell in runs], label, labels)
         _draw(right, [scalar_curve(cell, "loss") for cell in runs], label, labels)
+    _draw_constant(left, study, model, MEAN)
     left.set(title="IoU on test frames, mean over the clients [%]", xlabel="round")
     right.set(title="training loss", xlabel="round")
     _scale(right)
@@ -100,7 +102,7 @@ def draw_curves(study: Study, model: str) -> Picture | None:
         encode(figure),
         f"{model}: IoU on test frames and training loss against the round, of {', '.join(map(name_of, labels))}",
         "Line: mean over the seeds; band: ± one sample standard deviation (none with one seed). Whole lines have "
-        "DALoss; the references, not federated, are black and grey.",
+        "DALoss; the references, not federated, are black and grey; thin grey: the constant map, which sees nothing.",
     )
 
 
@@ -117,6 +119,7 @@ def draw_clients(study: Study, model: str) -> Picture | None:
     for axes, client in zip(grid, clients, strict=False):
         for label in labels:
             _draw(axes, [iou_curve(cell, client) for cell in study.of(model, label)], label, labels)
+        _draw_constant(axes, study, model, client)
         axes.set(title=client, xlabel="round", ylabel="IoU [%]")
     for axes in grid[len(clients) :]:
         axes.set_axis_off()
@@ -194,6 +197,13 @@ def _with_rounds(study: Study, model: str) -> list[str]:
 def _draw(axes: "Axes", curves: list[list[tuple[int, float]]], label: str, labels: Sequence[str]) -> None:
     line = choose_line(_LINES, label, labels)
     draw_band(axes, curves, line, name_of(label), width=2.4 if label == FEDDWA_DALOSS else 1.5)
+
+
+def _draw_constant(axes: "Axes", study: Study, model: str, client: str) -> None:
+    """Draw the level that a map without any image reaches."""
+    level = spread(list(constant(study, model, client).values()))
+    if level.count:
+        axes.axhline(level.mean, color="#999999", linewidth=1.0, zorder=1, label=CONSTANT)
 
 
 def _tidy(grid: Sequence["Axes"]) -> None:

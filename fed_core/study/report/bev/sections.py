@@ -41,6 +41,7 @@ def _results(study: Study, model: str) -> tuple[Block, ...]:
     return _present(
         tables.accuracy(study, model),
         tables.reference_accuracy(study, model),
+        *map(Paragraph, filter(None, [notes.blind_sentence(study, model)])),
         tables.best_rounds(study, model),
         tables.measures(study, model),
         tables.measures_by_client(study, model),

@@ -45,8 +45,10 @@ def reference_accuracy(study: Study, model: str) -> Table:
     return Table(
         f"{model}: references, not federated, IoU [%]",
         _header(study),
-        _rows(study, model, references(study, model), mark=False),
-        "Centralised: one network trained on all frames pooled. Local: each client trains alone.",
+        (*_rows(study, model, references(study, model), mark=False), *_constant(study, model)),
+        "Centralised: one network trained on all frames pooled. Local: each client trains alone. Constant map: the "
+        "same map for all frames of a client, with a vehicle where its true training maps often have one; it looks at "
+        "no image, so a method that is not above it sees nothing.",
     )
 
 
@@ -145,7 +147,8 @@ def short(study: Study, model: str) -> list[Table]:
     for labels, mark in ((federated(study, model), True), (references(study, model), False)):
         columns = [_column(_means(study, model, labels, client), 1, mark=mark) for client in clients]
         columns.append(_column(_spreads(study, model, labels, figures.headline(MEAN)), 2, mark=mark))
-        rows = zip([Entry(name_of(label)) for label in labels], *columns, strict=True)
+        rows = list(zip([Entry(name_of(label)) for label in labels], *columns, strict=True))
+        rows += [] if mark else _short_constant(study, model, clients)
         tables.append(Table(model, ("Method", *clients, "Mean IoU [%]"), tuple(rows)))
     return tables
 
@@ -159,6 +162,24 @@ def _rows(study: Study, model: str, labels: Sequence[str], *, mark: bool) -> tup
     columns = [_column(_spreads(study, model, labels, figures.headline(c)), 2, mark=mark) for c in clients]
     seeds = [Entry(str(len(study.of(model, label)))) for label in labels]
     return tuple(zip([Entry(name_of(label)) for label in labels], seeds, *columns, strict=True))
+
+
+def _constant_levels(study: Study, model: str, clients: Sequence[str]) -> list[Spread]:
+    """Return IoU of the constant map for each of the clients; nothing where no run has it."""
+    found = [spread(list(figures.constant(study, model, client).values())) for client in clients]
+    return found if any(level.count for level in found) else []
+
+
+def _constant(study: Study, model: str) -> list[tuple[Entry, ...]]:
+    levels = _constant_levels(study, model, (*clients_of(study), MEAN))
+    row = (Entry(figures.CONSTANT), *(Entry(str(s.count)) for s in levels[-1:]), *(Entry(s.text(2)) for s in levels))
+    return [row] if levels else []
+
+
+def _short_constant(study: Study, model: str, clients: Sequence[str]) -> list[tuple[Entry, ...]]:
+    levels = _constant_levels(study, model, (*clients, MEAN))
+    means = (Spread(level.mean, None, level.count).text(1) for level in levels[:-1])
+    return [(Entry(figures.CONSTANT), *map(Entry, means), Entry(levels[-1].text(2)))] if levels else []
 
 
 def _column(found: Sequence[Spread], digits: int, *, mark: bool) -> list[Entry]:

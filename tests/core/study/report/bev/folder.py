@@ -12,6 +12,8 @@ from fed_core.study.report.results import folder_name
 
 CLIENTS = ("bus", "truck", "car_a", "car_b")
 MODEL = "sinbevt_s"
+#: IoU of the map that looks at no image.
+CONSTANT = 0.15
 FEDDWA_DALOSS, FEDBEVT_DALOSS = "daloss:inner=feddwa", "daloss:inner=fedbevt"
 
 
@@ -103,6 +105,7 @@ def client(iou: float | None) -> dict[str, Any]:
         "last": {"round": 3, "iou_global": iou, "iou_frame": moved(-0.05)},
         "last10": {"count": 3, "iou_global": moved(-0.02), "iou_frame": moved(-0.05)},
         "trained": {"iou_global": moved(0.01), "iou_frame": moved(-0.04)},
+        "constant": {"iou_global": CONSTANT, "iou_frame": CONSTANT},
     }
 
 
@@ -120,6 +123,7 @@ def macro(ious: Sequence[float | None]) -> dict[str, float | None]:
         "best_iou_global": moved(0.1),
         "last10_iou_global": moved(-0.02),
         "trained_iou_global": moved(0.01),
+        "constant_iou_global": CONSTANT,
     }
 
 

@@ -98,6 +98,7 @@ def test_summary_fits_a_terminal(whole: Path) -> None:
     assert max(map(len, text.splitlines())) <= 80
     assert re.search(r"FedDWA \+ DALoss +30\.5 +30\.5 +30\.5 +30\.5 +30\.50 ± 0\.71", text)
     assert re.search(r"Local +10\.5 ", text)
+    assert re.search(r"Constant map +15\.0 +15\.0 ", text)
     assert "2 of 8 runs are not finished." in text
     assert "1. FedDWA is better than FedBEVT for every client: no data" in text
 

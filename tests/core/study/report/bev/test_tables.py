@@ -57,7 +57,31 @@ def test_references_are_set_apart_and_never_marked(tmp_path: Path) -> None:
     assert column(tables.reference_accuracy(study, MODEL), "Mean") == {
         "Local": Entry("10.00"),
         "Centralised": Entry("40.00"),
+        "Constant map": Entry("15.00"),
     }
+
+
+def test_what_is_no_better_than_a_constant_map_is_named(tmp_path: Path) -> None:
+    write_study(tmp_path, strategies=["local", "fedbevt", "feddwa"])
+    write_seeds(tmp_path, "local", flat(0.10, 0.12))
+    write_seeds(tmp_path, "fedbevt", [[0.20, 0.14, 0.20, 0.20], [0.20, 0.155, 0.20, 0.20]])  # -1 and +0.5 points
+    write_seeds(tmp_path, "feddwa", flat(0.20, 0.16))
+    study = read_study(tmp_path)
+
+    assert notes.blind_sentence(study, MODEL) == (
+        "On average no better than the constant map, which looks at no image: FedBEVT (truck); "
+        "Local (bus, truck, car_a, car_b)."
+    )
+    assert texts(tables.reference_accuracy(study, MODEL), "Seeds")["Constant map"] == "2"
+
+
+def test_runs_without_a_constant_map_have_no_row_of_it(tmp_path: Path) -> None:
+    write_study(tmp_path)
+    write_cell(tmp_path, "feddwa", 0, [0.1] * 4, clients={"bus": {"honest": {"iou_global": 0.1}}}, macro={})
+    study = read_study(tmp_path)
+
+    assert tables.reference_accuracy(study, MODEL).rows == ()
+    assert notes.blind_sentence(study, MODEL) == ""
 
 
 def test_the_best_round_is_called_optimistic(tmp_path: Path) -> None:
