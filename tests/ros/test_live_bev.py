@@ -20,6 +20,7 @@ from sensor_msgs.msg import CameraInfo, Image
 from std_msgs.msg import Header
 
 from fed_core.data.opv2v.sequence import open_bev
+from fed_core.wire.codec import open_tensors
 from fed_nodes import qos
 from fed_nodes.convert.bev import frame_from_msgs
 from fed_nodes.convert.images import stamp_ns, to_stamp
@@ -49,7 +50,7 @@ class Vehicle:
     """Publishes what the cameras of a car see, each a little later than the one before."""
 
     def __init__(self, fleet: Fleet, client: Path) -> None:
-        self.watcher = fleet.watcher
+        self.watcher, self.folder = fleet.watcher, fleet.folder
         self.shots = {place: Shot(client, number) for number, place in enumerate((FRONT_LEFT, BACK_RIGHT))}
         node, profile = self.watcher.node, qos.SENSORS_RELIABLE
         self._images = [node.create_publisher(Image, f"/car_a/{name}/image_raw", profile) for name in CAMERAS]
@@ -133,6 +134,24 @@ def test_a_bus_at_a_known_place_is_in_the_cell_of_that_place(
     assert len(found) and (abs(found - (x, y)) <= (5.9 + 1.5 * CELL_M, 1.3 + 1.5 * CELL_M)).all(), found
     assert value_at(grid, x, -y) < 50 and value_at(grid, -x, y) < 50 and value_at(grid, -x, -y) < 50
     assert -1 not in grid.data  # four cameras look everywhere
+
+
+def test_the_grid_is_what_the_robots_model_says_of_the_recorded_frame(served: Vehicle) -> None:
+    """Cameras, matrices, poses and both kinds of layers arrived, or some cell would differ."""
+    from fed_core.tasks.bev import BevTask
+    from fed_models import build, load_arrays
+
+    network = build("fax_tiny", {})
+    # One robot is the whole fleet, so the fleet's mean is what the robot ended with.
+    load_arrays(network, open_tensors(served.folder / "robots" / "car_a" / "rounds" / "tiny" / "1" / "own.safetensors"))
+    frame = open_bev({"data": str(served.folder / "car_a")}, Path())[0]
+    expected = 100.0 * BevTask().predict(network.eval(), frame)
+
+    grid = served.grid_of(FRONT_LEFT, 250_000)
+    values = np.array(grid.data).reshape(32, 32)
+    # Row 0 of the map is in front, its column 0 on the left; the grid begins behind on the right and runs forward.
+    by_place = np.array([[values[31 - column, 31 - row] for column in range(32)] for row in range(32)])
+    np.testing.assert_allclose(by_place, expected, atol=0.51 + 0.1)
 
 
 def test_the_choice_is_told_at_the_time_of_the_sequences_first_set(served: Vehicle) -> None:
