@@ -10,7 +10,7 @@ from fed_core.config import to_tree
 from fed_core.data.open import SourceConfig
 from fed_core.data.opv2v.mounts import rig_tree
 from fed_core.data.opv2v.sequence import SECTOR
-from fed_core.data.samples import open_samples
+from fed_core.data.samples import first_readable, open_samples
 from fed_core.fleet import FleetConfig, RobotEntry, SequenceEntry
 
 
@@ -149,7 +149,7 @@ class Deployment:
         """Return the parameters that tell where the cameras of a source sit; none for tasks with one camera."""
         if self.fleet.task != "bev":
             return {}
-        mounts = rig_tree(open_samples("bev", source, self.base)[0])
+        mounts = rig_tree(first_readable(open_samples("bev", source, self.base)))
         return {"rig": json.dumps(mounts), "known_cells": str(source.options.get("amcm_mask", SECTOR))}
 
     def monitor(self, namespace: str = "/live") -> NodeSpec:

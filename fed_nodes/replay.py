@@ -15,7 +15,7 @@ from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import CameraInfo, Image
 
 from fed_core.config import check, option
-from fed_core.data.samples import TASKS, open_samples
+from fed_core.data.samples import TASKS, first_readable, open_samples
 from fed_core.errors import ConfigError, DataError
 from fed_core.types import DepthFrame
 from fed_nodes import params, qos, run
@@ -85,23 +85,12 @@ class ReplayNode(Node):
         self._sequence = open_samples(self._config.task, dict(self._config.source), self._config.source_base)
         if len(self._sequence) == 0:
             raise DataError(f"{self._sequence.source} holds no frame")
-        self._publisher: Any = publisher_of(self, self._config.task, self._readable(), reliable=self._config.reliable)
+        first = first_readable(self._sequence) if self._config.task == "bev" else None
+        self._publisher: Any = publisher_of(self, self._config.task, first, reliable=self._config.reliable)
         self._events: EventCameras | None = event_cameras(self, self._sequence, reliable=self._config.reliable)
         self._next, self._skipped = 0, 0
         self._timer = steady_timer(self, 1.0 / self._config.rate_hz, self._step)
         self._diagnostics = Diagnostics(self, self._sequence.name, self._health)
-
-    def _readable(self) -> Any:
-        """Return the first frame that can be read, for who must know it before it plays; broken ones are skipped."""
-        if self._config.task != "bev":
-            return None
-        told = ""
-        for index in range(len(self._sequence)):
-            try:
-                return self._sequence[index]
-            except DataError as err:
-                told = told or str(err)
-        raise DataError(f"no frame of {self._sequence.name} can be read; the first: {told}")
 
     def _step(self) -> None:
         if self._next == 0 and self._config.reliable and self._publisher.readers() == 0:

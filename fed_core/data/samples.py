@@ -6,7 +6,7 @@ from typing import Any
 
 from fed_core.data import open as depth
 from fed_core.data.opv2v import source as bev
-from fed_core.errors import ConfigError
+from fed_core.errors import ConfigError, DataError
 
 #: By task. :meth:`fed_core.tasks.base.Task.open` gives the same.
 _OPEN: Mapping[str, Callable[[Any, Path], Any]] = {"depth": depth.open_source, "bev": bev.open_source}
@@ -27,3 +27,14 @@ def open_samples(task: str, source: Any, base: Path) -> Any:
     if task not in _OPEN:
         raise ConfigError(f"no recordings are known for task {task!r}; known: {', '.join(TASKS)}")
     return _OPEN[task](source, base)
+
+
+def first_readable(sequence: Any) -> Any:
+    """Return the first sample that can be read, for who must know one before all others; DataError where none can."""
+    told = ""
+    for index in range(len(sequence)):
+        try:
+            return sequence[index]
+        except DataError as err:
+            told = told or str(err)
+    raise DataError(f"no frame of {sequence.name} can be read; the first: {told}")

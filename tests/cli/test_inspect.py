@@ -135,3 +135,8 @@ def test_study_tells_how_far_it_is_and_what_it_found(tmp_path: Path) -> None:
 
     (folder / "result.json").write_text("{")
     assert "cannot be read" in refusal(tmp_path)
+
+    (tmp_path / "study.json").write_text(json.dumps({"title": "maps", "task": "bev", "cells": cells[:1]}))
+    macro = {"iou_global": 0.25, "iou_frame": None}
+    (folder / "result.json").write_text(json.dumps({**result, "macro": macro}))
+    assert as_json(tmp_path)["table"] == [["adabins_s", "fedavg", "0", "0.250", "-"]]

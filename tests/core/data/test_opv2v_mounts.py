@@ -9,7 +9,7 @@ from scipy.spatial.transform import Rotation
 from fed_core.data.opv2v.mounts import names_of, rig_tree
 from fed_core.data.opv2v.sequence import BevOptions, open_bev
 from fed_core.data.samples import open_samples
-from fed_core.errors import ConfigError, DataError
+from fed_core.errors import DataError
 from tests.core.data.opv2v_trees import SCENARIO, write_frame
 
 
@@ -35,8 +35,6 @@ def test_only_the_cameras_that_are_there(tmp_path: Path) -> None:
     assert list(rig_tree(frame)) == list(names_of(options.cameras)) == ["front", "back"]
 
 
-def test_a_camera_or_task_that_nobody_knows_is_told() -> None:
+def test_a_camera_that_nobody_knows_is_told() -> None:
     with pytest.raises(DataError, match=r"camera 7 has no name; known are 0 to 3: front, right, left, back"):
         names_of([0, 7])
-    with pytest.raises(ConfigError, match="no recordings are known for task 'sound'; known: depth, bev"):
-        open_samples("sound", {}, Path())
