@@ -31,6 +31,7 @@ def study(
     ] = None,
     seeds: Annotated[Optional[int], typer.Option(min=1, help="Seeds 0, 1, ...; default: the study's.")] = None,  # noqa: UP007, UP045 - typer on Python 3.10 reads this form
     rounds: Annotated[Optional[int], typer.Option(min=1, help="Rounds; default: the study's.")] = None,  # noqa: UP007, UP045
+    use_case: Annotated[Optional[str], typer.Option(help="bev: clients (uc1 to uc4); default: the study's.")] = None,  # noqa: UP007, UP045
     out: Annotated[
         Optional[Path],  # noqa: UP007, UP045
         typer.Option(help="Folder, default runs/NAME; an interrupted study in it goes on."),
@@ -48,7 +49,7 @@ def study(
 
     from fed_cli.fleetrun.study import play, recordings, show_result
 
-    config = _chosen(_load(name), models, strategies, seeds, rounds)
+    config = _chosen(_with_use_case(_load(name), use_case), models, strategies, seeds, rounds)
     folder = out or Path("runs") / Path(name).stem
     source = None if data == GENERATED else recordings(config.scenario, Path(data), folder)
     console = Console()
@@ -80,6 +81,19 @@ def _load(name: str) -> "StudyConfig":
     if name not in known:
         raise ConfigError(f"no study is called {name!r}; known: {', '.join(known)}, or name a study file (.yaml)")
     return load_study(folder / f"{name}.yaml")
+
+
+def _with_use_case(config: "StudyConfig", name: str | None) -> "StudyConfig":
+    """Return the study of another use case."""
+    from fed_core.data.opv2v.use_cases import load_use_case
+    from fed_core.errors import ConfigError
+
+    if name is None:
+        return config
+    if config.scenario != "bev":
+        raise ConfigError(f"--use-case belongs to studies of the scenario 'bev', this one is {config.scenario!r}")
+    load_use_case(name)
+    return replace(config, bev=replace(config.bev, use_case=name))
 
 
 def _chosen(

@@ -43,10 +43,10 @@ def _study(folder: Path) -> Report:
     try:
         tree = json.loads((folder / STUDY).read_text(encoding="utf-8"))
         title, cells = str(tree["title"]), [tuple(cell) for cell in tree.get("cells", ())]
-        finished = []
+        finished, shown = [], words_of(tree).figures
         for path in sorted(folder.glob("cells/*/*/seed*/result.json")):
             result = json.loads(path.read_text(encoding="utf-8"))
-            figures = (f"{result['macro']['abs_rel']:.3f}", f"{result['macro']['delta1']:.3f}")
+            figures = [number(result["macro"][figure.key]) for figure in shown]
             finished.append((result["model"], result["label"], str(result["seed"]), *figures))
     except (OSError, ValueError, KeyError, TypeError) as err:
         raise StoreError(f"the study in {folder} cannot be read: {err}; it is broken or of another version") from err
@@ -56,7 +56,7 @@ def _study(folder: Path) -> Report:
     notes = (
         () if cells and len(finished) >= len(cells) else ("not finished; the same command goes on where it stopped",)
     )
-    columns = ("network", "strategy", "seed", "AbsRel", "delta1")
+    columns = ("network", "strategy", "seed", *(figure.title for figure in shown))
     return Report(f"{folder}: study", tuple(rows), columns, tuple(finished), notes)
 
 

@@ -35,11 +35,13 @@ class BevKind(Kind):
         return _scenario(found, config.bev, synthetic=True)
 
     def recorded(self, config: StudyConfig, data: Path) -> Scenario:
-        """Return the scenario of a folder: its own clients, or those of the use case, wherever they lie in it."""
-        settings = config.bev
-        own = (data / OWN_FILE).exists() or (data / SPLITS[0]).is_dir()
-        clients = list_clients(data) if own else find_clients(data, load_use_case(settings.use_case))
-        return _scenario(clients, settings, synthetic=(data / OWN_FILE).exists())
+        """Return the scenario of a folder.
+
+        It is that of its own ``use_case.yaml``; else the use case of the study, where all its scenarios lie below the
+        folder; else that of the folders ``{train,test}/CLIENT/SCENARIO``, all with four cameras.
+        """
+        clients, own = _clients(data, config.bev.use_case), (data / OWN_FILE).exists()
+        return _scenario(clients, config.bev, synthetic=own)
 
     def scores(self, run: Run) -> Scores:
         """Return what scores a run."""
@@ -112,6 +114,20 @@ def _like(client: BevClient, number: int) -> str:
     if client.vehicle != "car":
         return client.vehicle
     return client.name if client.name in cars else cars[number % 2]
+
+
+def _clients(data: Path, use_case: str) -> Sequence[ClientFolders]:
+    if (data / OWN_FILE).exists():
+        return list_clients(data)
+    try:
+        return find_clients(data, load_use_case(use_case))
+    except DataError as lacks:
+        if not (data / SPLITS[0]).is_dir():
+            raise
+        try:
+            return list_clients(data)
+        except DataError as err:
+            raise DataError(f"{lacks}; nor is it of another use case: {err}") from err
 
 
 def _scenario(clients: Sequence[ClientFolders], settings: BevSettings, *, synthetic: bool) -> Scenario:

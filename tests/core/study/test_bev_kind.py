@@ -7,6 +7,7 @@ import pytest
 
 from fed_core.config import from_tree
 from fed_core.data.opv2v.source import open_source
+from fed_core.data.opv2v.use_cases import load_use_case
 from fed_core.errors import ConfigError, DataError
 from fed_core.scenes.driving import DrivingOptions, generate
 from fed_core.study.bev.kind import BevKind
@@ -82,3 +83,22 @@ def test_unknown_use_case_and_tuning_are_refused() -> None:
         BevKind().pieces(config(bev={"use_case": "uc9"}), 0)
     with pytest.raises(ConfigError, match="a study of the scenario 'bev' tunes nothing; leave out tuning"):
         config(tuning={"model": "fax_tiny", "strategy": "fedepth", "parameter": "tau", "values": [0.1]})
+
+
+def test_folder_without_its_own_file_is_the_use_case_of_the_study_or_what_its_folders_say(tmp_path: Path) -> None:
+    case = load_use_case("uc4")
+    for number, client in enumerate(case.clients):
+        for split, names in (("train", client.train), ("test", client.test)):
+            for name in names:
+                (tmp_path / "uc4" / split / f"client_{number + 1}" / name).mkdir(parents=True)
+
+    found = BevKind().recorded(config(bev={"use_case": "uc4"}), tmp_path / "uc4")
+    cameras = [tuple(client.source.options["cameras"]) for client in found.clients]
+    assert cameras == [(0,), (0, 1, 2), (0, 1, 2, 3)]
+    assert not found.synthetic
+
+    other = BevKind().recorded(config(bev={"use_case": "uc2"}), tmp_path / "uc4")
+    assert [client.name for client in other.clients] == ["client_1", "client_2", "client_3"]
+
+    with pytest.raises(DataError, match=r"lacks \d+ of the \d+ scenarios of uc2"):
+        BevKind().recorded(config(bev={"use_case": "uc2"}), tmp_path)

@@ -105,7 +105,7 @@ def _draw(frame: _Frame) -> "Figure":
         axes.set_xlabel("right [m]", fontsize=8)
     for axes, (run, probability) in zip(tiles[1:], frame.maps, strict=False):
         _show(axes, probability, frame.truth, _title(run, frame.client))
-        _draw_outline(axes, probability > _HALF, "black", 0.6)
+        _draw_outline(axes, (probability > _HALF) & _known(frame.truth, probability.shape), "black", 0.6)
         _draw_outline(axes, frame.truth == _VEHICLE, _ORANGE, 0.9)
     bar = figure.colorbar(shown, ax=grid[first:], fraction=0.025, pad=0.01)
     bar.set_label("probability of a vehicle", fontsize=8)
@@ -118,11 +118,10 @@ def _show(axes: "Axes", values: Pixels, truth: Pixels, title: str) -> Any:
     """Show a map (S, S), row 0 ahead and column 0 at the left, with metres and the vehicle at its centre."""
     from matplotlib import colormaps
 
-    known = _fitting(truth, values.shape) != _UNKNOWN
     colours = colormaps["Blues"].with_extremes(bad=_GREY)
     axes.set_axis_on()
     axes.set_title(title, fontsize=9)
-    shown = np.where(known, values / 255.0, np.nan)
+    shown = np.where(_known(truth, values.shape), values / 255.0, np.nan)
     image = axes.imshow(shown, cmap=colours, vmin=0.0, vmax=1.0, extent=_EXTENT_M, interpolation="nearest")
     axes.plot(0.0, 0.0, marker="^", color="black", markersize=4)
     axes.set_xticks([_EXTENT_M[0], 0.0, _EXTENT_M[1]])
@@ -139,11 +138,11 @@ def _draw_outline(axes: "Axes", inside: npt.NDArray[np.bool_], colour: str, widt
         axes.contour(fine, levels=[0.5], colors=colour, linewidths=width, extent=_EXTENT_M, origin="upper")
 
 
-def _fitting(truth: Pixels, shape: tuple[int, ...]) -> Pixels:
-    """Return the truth in another number of cells, each the nearest one."""
+def _known(truth: Pixels, shape: tuple[int, ...]) -> npt.NDArray[np.bool_]:
+    """Return where a camera looks, on a map with another number of cells: that of the nearest one."""
     rows, columns = ((np.arange(n) * size) // n for n, size in zip(shape, truth.shape, strict=True))
-    fitted: Pixels = truth[np.ix_(rows, columns)]
-    return fitted
+    known: npt.NDArray[np.bool_] = truth[np.ix_(rows, columns)] != _UNKNOWN
+    return known
 
 
 def _title(run: Cell, client: str) -> str:

@@ -102,7 +102,8 @@ def draw_curves(study: Study, model: str) -> Picture | None:
         encode(figure),
         f"{model}: IoU on test frames and training loss against the round, of {', '.join(map(name_of, labels))}",
         "Line: mean over the seeds; band: ± one sample standard deviation (none with one seed). Whole lines have "
-        "DALoss; the references, not federated, are black and grey; thin grey: the constant map, which sees nothing.",
+        "DALoss; the references, not federated, are black and grey; thin grey: the constant map, which looks at no "
+        "image.",
     )
 
 

@@ -48,7 +48,7 @@ def reference_accuracy(study: Study, model: str) -> Table:
         (*_rows(study, model, references(study, model), mark=False), *_constant(study, model)),
         "Centralised: one network trained on all frames pooled. Local: each client trains alone. Constant map: the "
         "same map for all frames of a client, with a vehicle where its true training maps often have one; it looks at "
-        "no image, so a method that is not above it sees nothing.",
+        "no image, so a method that is not above it makes no use of the cameras that one could see.",
     )
 
 
