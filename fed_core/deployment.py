@@ -1,7 +1,7 @@
 """Which nodes a fleet file means: executables, namespaces and parameters, for launch files and the demo alike."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from fed_core.data.open import SourceConfig
 from fed_core.data.opv2v.mounts import rig_tree
 from fed_core.data.opv2v.sequence import SECTOR
 from fed_core.data.samples import first_readable, open_samples
+from fed_core.errors import ConfigError
 from fed_core.fleet import FleetConfig, RobotEntry, SequenceEntry
 
 
@@ -81,13 +82,12 @@ class Deployment:
             "reliable_sensors": self.replayed and entry.source is not None,
         }
         if entry.source is not None:
-            parameters |= self._rig(entry.source)
             # Every frame is waited for; silence ends the recording where the replay had to leave broken frames out.
             parameters["record_frames"] = entry.frames or len(open_samples(self.fleet.task, entry.source, self.base))
             parameters["record_idle_s"] = 30.0
         elif entry.frames:
             parameters["record_frames"] = entry.frames
-        return NodeSpec("robot_client", entry.id, f"/{entry.id}", parameters)
+        return NodeSpec("robot_client", entry.id, f"/{entry.id}", parameters | self._rig(entry))
 
     def replay(self, entry: RobotEntry, rate_hz: float = 10.0) -> NodeSpec | None:
         """Return what feeds a robot; None where live sensors do."""
@@ -102,12 +102,13 @@ class Deployment:
         }
         return NodeSpec("replay", f"{entry.id}_replay", f"/{entry.id}", parameters)
 
-    def inference(self, namespace: str = "/live", entry: SequenceEntry | None = None) -> NodeSpec:
+    def inference(self, namespace: str = "/live", entry: RobotEntry | SequenceEntry | None = None) -> NodeSpec:
         """Return an inference node.
 
         Args:
             namespace: its ROS namespace.
-            entry: sequence that it will see; only needed where the vehicle's cameras must be known (task bev).
+            entry: robot that it sits on, or sequence that it will see; only needed where the vehicle's cameras must be
+                known (task bev), or where robots have models of their own.
         """
         reader = namespace.strip("/").replace("/", "_") + "_inference"
         models, own = self.folder / "inference" / self.fleet.run, namespace == "/live"
@@ -118,10 +119,11 @@ class Deployment:
             "descriptor_frames": self.fleet.inference.descriptor_frames,
             "reliable_sensors": self.replayed,
         }
+        robot = "" if entry is None else entry.id if isinstance(entry, RobotEntry) else entry.robot
         if entry is not None:
-            parameters |= self._rig(entry.source)
-        if entry is not None and entry.robot:
-            parameters |= {"robot_id": entry.robot, "robot_dir": str(self.folder / "robots" / entry.robot)}
+            parameters |= self._rig(entry)
+        if robot:
+            parameters |= {"robot_id": robot, "robot_dir": str(self.folder / "robots" / robot)}
         return NodeSpec("inference", "inference" if own else reader, namespace, parameters)
 
     def watcher(self, entry: SequenceEntry) -> NodeSpec:
@@ -131,6 +133,22 @@ class Deployment:
         know where they sit.
         """
         return self.inference(f"/live/{entry.name}" if self.fleet.task == "bev" or entry.robot else "/live", entry)
+
+    def live(self, namespaces: Sequence[str] = ()) -> list[NodeSpec]:
+        """Return inference nodes for what robots see now.
+
+        Args:
+            namespaces: of the nodes; none = ``/live``, or with task bev those of all robots, since a node must know
+                whose cameras it gets.
+        """
+        if self.fleet.task != "bev":
+            return [self.inference(namespace) for namespace in namespaces or ("/live",)]
+        robots = {f"/{entry.id}": entry for entry in self.fleet.robots}
+        unknown = [namespace for namespace in namespaces if namespace not in robots]
+        if unknown:
+            known = ", ".join(robots)
+            raise ConfigError(f"with task bev, inference sits on a robot: {unknown[0]} is none of {known}")
+        return [self.inference(namespace, robots[namespace]) for namespace in namespaces or robots]
 
     def score(self, entry: SequenceEntry, out: Path, namespace: str = "/live") -> NodeSpec:
         """Return the node that scores a held-out sequence."""
@@ -145,12 +163,14 @@ class Deployment:
         }
         return NodeSpec("score", f"score_{entry.name}", namespace, parameters)
 
-    def _rig(self, source: SourceConfig) -> dict[str, str]:
-        """Return the parameters that tell where the cameras of a source sit; none for tasks with one camera."""
+    def _rig(self, entry: RobotEntry | SequenceEntry) -> dict[str, str]:
+        """Return the parameters that tell where cameras sit; none for tasks with one camera, or where nobody knows."""
         if self.fleet.task != "bev":
             return {}
-        mounts = rig_tree(first_readable(open_samples("bev", source, self.base)))
-        return {"rig": json.dumps(mounts), "known_cells": str(source.options.get("amcm_mask", SECTOR))}
+        if entry.source is None:
+            return {"rig": _text(entry.rig)} if isinstance(entry, RobotEntry) and entry.rig else {}
+        mounts = rig_tree(first_readable(open_samples("bev", entry.source, self.base)))
+        return {"rig": json.dumps(mounts), "known_cells": str(entry.source.options.get("amcm_mask", SECTOR))}
 
     def monitor(self, namespace: str = "/live") -> NodeSpec:
         """Return the monitor."""

@@ -30,12 +30,14 @@ class RobotEntry:
     Attributes:
         id: robot id, also its ROS namespace.
         source: recording that a replay publishes to the robot's sensor topics, or None for live sensors.
+        rig: task bev with live sensors: where the cameras sit, as the nodes' parameter ``rig`` says it.
         frames: samples that the robot records before it trains (0 = all frames of ``source``).
     """
 
     id: str
     source: SourceConfig | None = None
     frames: int = option(0, help="samples recorded before training; 0 = all of the source", unit="count", low=0)
+    rig: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         check(self)
@@ -116,6 +118,9 @@ class FleetConfig:
         for entry in self.test:
             if entry.robot and entry.robot not in robots:
                 raise ConfigError(f"test sequence {entry.name} is of robot {entry.robot!r}; known: {', '.join(robots)}")
+        rigs = [robot.id for robot in self.robots if robot.rig]
+        if rigs and self.task != "bev":
+            raise ConfigError(f"robot {rigs[0]} has a rig, which is for task bev; this fleet learns {self.task}")
         if self.traffic and self.task != "bev":
             raise ConfigError(f"traffic is made for task bev, and this fleet learns {self.task}; leave it out")
 

@@ -19,6 +19,7 @@ from node_actions import SHARE, shared_arguments, start_node, text  # noqa: E402
 from fed_core.deployment import Deployment, NodeSpec  # noqa: E402
 from fed_core.errors import ConfigError  # noqa: E402
 from fed_core.fleet import load_fleet  # noqa: E402
+from fed_core.traffic import with_traffic  # noqa: E402
 
 
 def choose_nodes(context: LaunchContext) -> list[NodeSpec]:
@@ -26,6 +27,7 @@ def choose_nodes(context: LaunchContext) -> list[NodeSpec]:
     path = Path(text(context, "fleet")).absolute()
     fleet = load_fleet(path)
     folder = Path(text(context, "folder") or f"runs/{fleet.run}").absolute()
+    fleet = with_traffic(fleet, folder)
     deployment = Deployment(fleet, path.parent, folder, text(context, "fleet_ns") or "/fleet")
     specs = [deployment.aggregator()]
     for entry in fleet.robots:
@@ -33,10 +35,11 @@ def choose_nodes(context: LaunchContext) -> list[NodeSpec]:
         replay = deployment.replay(entry, float(text(context, "rate_hz")))
         if replay is not None and not (folder / "robots" / entry.id / "samples").exists():
             specs.append(replay)
-    for namespace in filter(None, text(context, "inference").split(",")):
-        spec = deployment.inference(namespace)
+    namespaces = text(context, "inference")
+    if namespaces:
         # Best effort reads every camera; none of the frames here is scored.
-        specs.append(replace(spec, parameters={**spec.parameters, "reliable_sensors": False}))
+        live = deployment.live([] if namespaces == "auto" else [*filter(None, namespaces.split(","))])
+        specs += [replace(spec, parameters={**spec.parameters, "reliable_sensors": False}) for spec in live]
     only = text(context, "only").split(",") if text(context, "only") else [spec.name for spec in specs]
     unknown = set(only) - {spec.name for spec in specs}
     if unknown:
@@ -58,7 +61,9 @@ def generate_launch_description() -> LaunchDescription:
             DeclareLaunchArgument("fleet", description="fleet file (YAML)"),
             DeclareLaunchArgument("folder", default_value="", description="where all is kept; default runs/<run>"),
             DeclareLaunchArgument("only", default_value="", description="nodes to start here, by comma; default all"),
-            DeclareLaunchArgument("inference", default_value="/live", description='its namespaces, by comma, or ""'),
+            DeclareLaunchArgument(
+                "inference", default_value="auto", description='namespaces, by comma, or ""; or auto'
+            ),
             DeclareLaunchArgument("rate_hz", default_value="10.0", description="frames per second of the replays"),
             DeclareLaunchArgument("use_sim_time", default_value="false", description="nodes follow the replays' clock"),
             DeclareLaunchArgument("params_dir", default_value=str(SHARE / "config"), description="a YAML per node"),

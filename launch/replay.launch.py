@@ -23,7 +23,7 @@ TOPICS = ("image", "depth", "info")
 
 def start(context: LaunchContext) -> list[Action]:
     """Return the node's action."""
-    own = given(context, source=str, source_base=str, rate_hz=float, reliable=flag, loop=flag)
+    own = given(context, task=str, source=str, source_base=str, rate_hz=float, reliable=flag, loop=flag)
     spec = NodeSpec("replay", "replay", text(context, "namespace"), own)
     return [start_node(context, spec, Path(text(context, "params_file")), sensor_topics(context, *TOPICS))]
 
@@ -34,6 +34,7 @@ def generate_launch_description() -> LaunchDescription:
         [
             DeclareLaunchArgument("namespace", description="ROS namespace of the robot it plays for"),
             DeclareLaunchArgument("params_file", default_value=str(PARAMS), description="YAML of its parameters"),
+            DeclareLaunchArgument("task", default_value="", description="what it is for: depth, or bev for a vehicle"),
             DeclareLaunchArgument("source", default_value="", description="recording, as in a fleet file, as YAML"),
             DeclareLaunchArgument("source_base", default_value="", description="folder that its paths start from"),
             DeclareLaunchArgument("rate_hz", default_value="", description="frames per second"),

@@ -10,7 +10,9 @@ import yaml
 from fed_core.config import from_tree
 from fed_core.data.open import SourceConfig
 from fed_core.deployment import Deployment
+from fed_core.errors import ConfigError
 from fed_core.fleet import FleetConfig
+from tests.core.data.opv2v_trees import SCENARIO, write_frame
 
 TREE: dict[str, Any] = {
     "run": "one",
@@ -76,3 +78,59 @@ def test_parameters_are_what_ros_can_hold(deployment: Deployment, tmp_path: Path
         for name, value in spec.parameters.items():
             assert type(value) in (bool, int, float, str), f"{spec.name}.{name}"
     assert len({spec.name for spec in specs}) == len(specs)
+
+
+# ---- task bev ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def vehicles(tmp_path: Path) -> Deployment:
+    write_frame(tmp_path / "drive" / SCENARIO / "641", "000000")
+    source = {"data": "drive", "options": {"map_size": 16, "cameras": [0, 3], "amcm_mask": "fov"}}
+    mount = {"position": [1, 0, 1], "rotation": [0, 0, 0, 1]}
+    tree = {
+        "run": "maps",
+        "task": "bev",
+        "robots": [{"id": "bus", "source": source}, {"id": "van", "rig": {"front": mount}}, {"id": "bare"}],
+        "test": [{"name": "unseen", "robot": "bus", "source": source}, {"name": "other", "source": source}],
+    }
+    return Deployment(from_tree(FleetConfig, tree), tmp_path, tmp_path / "run")
+
+
+def test_a_vehicle_is_told_where_its_cameras_sit(vehicles: Deployment) -> None:
+    bus, van, bare = (vehicles.robot(entry).parameters for entry in vehicles.fleet.robots)
+    rig = json.loads(bus["rig"])
+    assert list(rig) == ["front", "back"] and rig["back"]["id"] == 3
+    assert rig["front"]["position"] == pytest.approx([2.5, 0.0, 1.0])
+    assert (bus["known_cells"], bus["record_frames"]) == ("fov", 1)
+    assert list(json.loads(van["rig"])) == ["front"] and "rig" not in bare
+    feed = vehicles.replay(vehicles.fleet.robots[0])
+    assert feed is not None and feed.parameters["task"] == "bev"
+
+
+def test_a_vehicles_sequence_is_watched_by_a_node_of_its_own(vehicles: Deployment, tmp_path: Path) -> None:
+    unseen, other = (vehicles.watcher(entry) for entry in vehicles.fleet.test)
+    assert (unseen.namespace, other.namespace) == ("/live/unseen", "/live/other")
+    assert (unseen.parameters["robot_id"], "robot_id" in other.parameters) == ("bus", False)
+    assert unseen.parameters["robot_dir"] == vehicles.robot(vehicles.fleet.robots[0]).parameters["state_dir"]
+    assert list(json.loads(unseen.parameters["rig"])) == ["front", "back"]
+    assert len({spec.parameters["state_dir"] for spec in (unseen, other)}) == 2
+    score = vehicles.score(vehicles.fleet.test[0], tmp_path / "x.json", unseen.namespace)
+    assert (score.namespace, score.parameters["task"]) == ("/live/unseen", "bev")
+
+
+def test_live_nodes_sit_on_vehicles_and_one_camera_needs_no_vehicle(
+    vehicles: Deployment, deployment: Deployment
+) -> None:
+    assert [spec.namespace for spec in vehicles.live()] == ["/bus", "/van", "/bare"]
+    (van,) = vehicles.live(["/van"])
+    assert (van.parameters["robot_id"], list(json.loads(van.parameters["rig"]))) == ("van", ["front"])
+    with pytest.raises(ConfigError, match="with task bev, inference sits on a robot: /live is none of /bus, /van"):
+        vehicles.live(["/live"])
+    assert [spec.namespace for spec in deployment.live()] == ["/live"]
+    assert [spec.namespace for spec in deployment.live(["/a", "/b"])] == ["/a", "/b"]
+
+
+def test_a_rig_is_for_task_bev_only() -> None:
+    with pytest.raises(ConfigError, match="robot a has a rig, which is for task bev; this fleet learns depth"):
+        from_tree(FleetConfig, {**TREE, "robots": [{"id": "a", "rig": {"front": {}}}], "test": []})

@@ -7,9 +7,8 @@ import pytest
 
 from fed_cli.fleetrun.stages import AT_ONCE, served_together, waves
 from fed_core.config import from_tree
-from fed_core.data.open import SourceConfig
 from fed_core.deployment import Deployment, NodeSpec
-from fed_core.fleet import FleetConfig
+from fed_core.fleet import FleetConfig, SequenceEntry
 
 
 def deployment(task: str, count: int) -> Deployment:
@@ -30,8 +29,8 @@ def test_one_camera_has_one_node_that_sees_one_sequence_after_the_other() -> Non
 
 
 def test_rigs_have_nodes_of_their_own_and_not_too_many_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    def no_files(self: Deployment, source: SourceConfig) -> dict[str, str]:
-        return {"rig": source.data}
+    def no_files(self: Deployment, entry: SequenceEntry) -> dict[str, str]:
+        return {"rig": entry.source.data}
 
     monkeypatch.setattr(Deployment, "_rig", no_files)
     many = deployment("bev", AT_ONCE + 1)
