@@ -15,6 +15,10 @@ from fed_core.errors import ConfigError
 from fed_core.fleet import FleetConfig, RobotEntry, SequenceEntry
 
 
+#: Longest wait for an answer of inference: several may start at once, each with PyTorch, on a machine that also trains.
+PATIENCE_S = 180.0
+
+
 @dataclass(frozen=True)
 class NodeSpec:
     """One process.
@@ -160,6 +164,7 @@ class Deployment:
             "task": self.fleet.task,
             "descriptor_frames": self.fleet.inference.descriptor_frames,
             "cap_m": self.fleet.inference.cap_m,
+            "timeout_s": PATIENCE_S,
         }
         return NodeSpec("score", f"score_{entry.name}", namespace, parameters)
 
