@@ -22,6 +22,7 @@ from fed_core.study.base import CellJob, Moment, OnStep, Run
 from fed_core.study.config import CENTRALISED, DESCRIPTOR_FRAMES, POOL, parse_label
 from fed_core.study.descriptors import at_most
 from fed_core.study.kinds import kind_of
+from fed_core.study.provenance import code_digest, data_digest
 from fed_core.training.jobs import Toolbox
 from fed_core.wire.files import write_text
 
@@ -143,6 +144,8 @@ class _CellRun:
             "seed": cell.seed,
             "rounds": self._rounds,
             "parameters": self._parameters,
+            "code": code_digest(),
+            "data": data_digest((*self._job.scenario.clients, *self._job.scenario.tests)),
         }
 
     def _costs(self) -> dict[str, Any]:
