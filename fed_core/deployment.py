@@ -14,7 +14,6 @@ from fed_core.data.samples import first_readable, open_samples
 from fed_core.errors import ConfigError
 from fed_core.fleet import FleetConfig, RobotEntry, SequenceEntry
 
-
 #: Longest wait for an answer of inference: several may start at once, each with PyTorch, on a machine that also trains.
 PATIENCE_S = 180.0
 
