@@ -77,6 +77,7 @@ class Study:
         self._config, self._folder, self._make = config, folder, make_toolbox
         self._data, self._jobs, self._command, self._on_progress = data, jobs, command, on_progress
         self._progress = Progress()
+        self._recorded: Scenario | None = None
         self._check_settings()
         self._same_as_before()
 
@@ -86,6 +87,8 @@ class Study:
         Raises:
             StudyError: the study cannot go on at all; a single run that fails is in the progress instead.
         """
+        if self._data is not None:  # before anything is written or started
+            self._recorded = kind_of(self._config).recorded(self._config, self._data)
         self._begin()
         with Workers(self._jobs, self._make, self._on_step) as workers:
             chosen = self._tune(workers)
@@ -122,8 +125,8 @@ class Study:
     def _scenario(self, workers: Workers, seed: int, *, clients_only: bool = False) -> Scenario:
         """Return the scenario of a seed; what is rendered lies on disk afterwards."""
         kind, folder = kind_of(self._config), self._folder / DATA / f"seed{seed}"
-        if self._data is not None:
-            return kind.recorded(self._config, self._data)
+        if self._recorded is not None:
+            return self._recorded
         pieces = kind.pieces(self._config, seed, clients_only=clients_only)
         self._stage(f"recordings of {folder.name}", len(pieces))
         for _ in workers.write(pieces, folder):
