@@ -19,6 +19,11 @@ CENTRALISED = "centralised"
 LOCAL = "local"
 #: The one robot of a centralised run.
 POOL = "pool"
+#: Settings that mean nothing to a task, so that its reports leave them out.
+FOREIGN: Mapping[str, tuple[str, ...]] = {
+    "depth": ("bev",),
+    "bev": ("generated", "descriptor_share", "descriptor_most", "score_step", "mirror", "tuning"),
+}
 #: Task of each scenario.
 SCENARIOS: Mapping[str, str] = {"depth-hpe": "depth", "depth-bmr": "depth", "bev": "bev"}
 

@@ -18,7 +18,7 @@ from fed_core.errors import ConfigError, StudyError
 from fed_core.study import tuning
 from fed_core.study.base import CellJob
 from fed_core.study.cell import SCHEMA_VERSION, read_result
-from fed_core.study.config import Cell, StudyConfig, cells_of
+from fed_core.study.config import FOREIGN, Cell, StudyConfig, cells_of
 from fed_core.study.kinds import kind_of
 from fed_core.study.scenario import Scenario, StudySequence, held_out
 from fed_core.study.workers import Failure, MakeToolbox, Workers
@@ -216,7 +216,7 @@ class Study:
             "cells": [[cell.model, cell.label, cell.seed] for cell in cells_of(config)],
             "seeds": list(range(config.seeds)),
             "rounds": config.rounds,
-            "options": to_tree(config),
+            "options": {key: value for key, value in to_tree(config).items() if key not in FOREIGN[config.task]},
             "fixed": self._fixed(),
             "clients": [_row(client, config) for client in first.clients],
             "tests": [_scored_row(test, config) for test in first.tests],

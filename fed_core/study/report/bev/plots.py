@@ -179,9 +179,10 @@ def _draw_inside(axes: "Axes", panel: _Inside, runs: Sequence[Cell], robots: Seq
     axes.set(xlabel="round")
     axes.set_title(panel.title, fontsize=10)
     _tidy((axes,))
-    _scale(axes, logarithmic=panel.logarithmic)
     if panel.of_robots == "weights":
-        axes.set_ylim(0.0, 1.0)
+        axes.set_ylim(0.0, 1.0)  # they sum to 1
+    else:
+        _scale(axes, logarithmic=panel.logarithmic)
 
 
 def _drawable(curve: list[tuple[int, float]], panel: _Inside) -> list[tuple[int, float]]:
