@@ -48,6 +48,7 @@ def _facts(study: Study) -> Table:
         "Seeds": f"{len(seeds)} ({', '.join(seeds)})",
         "Robots, test sequences": f"{len(plan.get('clients') or [])}, {len(tests)}",
         "Finished runs": f"{len(study.cells)} of {planned}",
+        "In paper size": f"fedperc study {plan.get('study', '–')}-paper --data FOLDER, on a machine with a GPU",
         "Machine": str(plan.get("machine", "–")),
         "Versions": ", ".join(f"{name} {version}" for name, version in (plan.get("versions") or {}).items()),
     }
