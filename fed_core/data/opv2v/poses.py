@@ -17,6 +17,8 @@ Floats = npt.NDArray[np.float64]
 MAX_BYTES = 4 * 2**20
 #: Focal length over one pixel and condition number beyond which a matrix cannot be a camera.
 _WORST_CONDITION = 1e9
+#: Distance of a camera from its vehicle.
+_FARTHEST_M = 1000.0
 #: The C parser is ten times faster, but not in every build of the library.
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -73,7 +75,7 @@ def read_rig(path: Path, cameras: Sequence[int]) -> Rig:
         matrix = _numbers(entry, "intrinsic", (3, 3), path, where)
         _require_camera(matrix, f"{path}: {where}intrinsic")
         intrinsics.append(matrix)
-        extrinsics.append(to_vehicle @ world_from(_numbers(entry, "cords", (6,), path, where)))
+        extrinsics.append(_mount(to_vehicle, _numbers(entry, "cords", (6,), path, where), f"{path}: {where}cords"))
     return Rig(np.array(intrinsics).reshape(-1, 3, 3), np.array(extrinsics).reshape(-1, 4, 4))
 
 
@@ -124,6 +126,15 @@ def _plain(value: Any, depth: int, most: int) -> Any:
     if not isinstance(value, list) or len(value) > most:
         raise TypeError("no list of that length")
     return [_plain(item, depth - 1, most) for item in value]
+
+
+def _mount(to_vehicle: Floats, pose: Floats, where: str) -> Floats:
+    """Return camera to vehicle (4, 4); numbers of which nothing is left beside others are refused."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        mount: Floats = to_vehicle @ world_from(pose)
+    if not (np.abs(mount[:3, 3]) < _FARTHEST_M).all():
+        raise DataError(f"{where} is {_FARTHEST_M:g} m or more from true_ego_pos; no camera sits there")
+    return mount
 
 
 def _require_camera(matrix: Floats, where: str) -> None:

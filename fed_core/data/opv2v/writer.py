@@ -20,6 +20,8 @@ from fed_core.types import Array, BevFrame
 #: A jump of time by more than this, or back, starts the next scenario.
 GAP_NS = 5_000_000_000
 RATE_HZ = BevOptions().rate_hz
+#: Cosine of the pitch from which on roll and yaw differ.
+_UPRIGHT = 1e-9
 #: How the folder must be opened; it lies in it.
 OPTIONS = "options.json"
 
@@ -102,7 +104,10 @@ def pose_of(matrix: Floats) -> list[float]:
     """Return x, y, z [m], roll, yaw, pitch [deg] of (4, 4), what :func:`fed_core.data.opv2v.poses.world_from` reads."""
     turn = matrix[:3, :3]
     pitch = np.arcsin(np.clip(turn[2, 0], -1.0, 1.0))
-    roll, yaw = np.arctan2(-turn[2, 1], turn[2, 2]), np.arctan2(turn[1, 0], turn[0, 0])
+    if np.hypot(turn[0, 0], turn[1, 0]) > _UPRIGHT:
+        roll, yaw = np.arctan2(-turn[2, 1], turn[2, 2]), np.arctan2(turn[1, 0], turn[0, 0])
+    else:  # straight up or down, roll and yaw turn about one axis: all of it is yaw
+        roll, yaw = 0.0, np.arctan2(-turn[0, 1], turn[1, 1])
     return [*(float(value) for value in matrix[:3, 3]), *(float(np.degrees(angle)) for angle in (roll, yaw, pitch))]
 
 

@@ -229,6 +229,8 @@ BROKEN = {
     "short pose": (pose_tree(true_ego_pos=[1, 2, 3]), "true_ego_pos must be 6 numbers, found 3"),
     "long pose": (pose_tree(true_ego_pos=[1] * 7), "true_ego_pos must be 6 numbers"),
     "not finite": (pose_tree(true_ego_pos=[float("nan")] * 6), "true_ego_pos has a number that is not finite"),
+    "another map": (pose_tree(camera1=camera(cords=[5e3, 0, 0, 0, 0, 0])), "camera1.cords is 1000 m or more from true"),
+    "beyond all numbers": (pose_tree(true_ego_pos=[1e308, 1e308, 0, 0, 45, 0]), "cords is 1000 m or more from true"),
     "words": (pose_tree(camera1=camera(cords=["a"] * 6)), "camera1.cords must be 6 numbers"),
     "yes and no": (pose_tree(camera1=camera(cords=[True] * 6)), "camera1.cords must be 6 numbers"),
     "ragged": (pose_tree(camera1=camera(intrinsic=[[1, 0], [1]])), "camera1.intrinsic must be 3 x 3 numbers"),

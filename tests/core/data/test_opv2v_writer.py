@@ -70,6 +70,12 @@ def test_angles_of_a_pose_by_hand() -> None:
     np.testing.assert_allclose(pose_of(world_from(pose)), pose, atol=1e-9)
 
 
+@pytest.mark.parametrize("pitch", [-90.0, 90.0])
+def test_camera_that_looks_straight_down_or_up_comes_back(pitch: float) -> None:
+    turned = world_from([0.0, 0.0, 0.0, 0.0, 30.0, 0.0]) @ world_from([0.0, 0.0, 3.0, 20.0, 0.0, pitch])
+    np.testing.assert_allclose(world_from(pose_of(turned)), turned, atol=1e-9)
+
+
 def test_mistakes_are_told_and_nothing_is_left(tmp_path: Path) -> None:
     path = tmp_path / "own"
     writer = Opv2vWriter(path, known="sector")
