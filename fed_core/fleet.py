@@ -118,6 +118,9 @@ class FleetConfig:
         for entry in self.test:
             if entry.robot and entry.robot not in robots:
                 raise ConfigError(f"test sequence {entry.name} is of robot {entry.robot!r}; known: {', '.join(robots)}")
+            if (entry.robot or self.task == "bev") and not is_robot_id(entry.name):
+                text = "it names a ROS namespace here: letters, digits and _, a letter first"
+                raise ConfigError(f"test sequence {entry.name!r}: {text}")
         rigs = [robot.id for robot in self.robots if robot.rig]
         if rigs and self.task != "bev":
             raise ConfigError(f"robot {rigs[0]} has a rig, which is for task bev; this fleet learns {self.task}")

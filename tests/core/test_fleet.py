@@ -59,6 +59,11 @@ def test_the_digest_of_a_run_follows_what_is_trained_and_nothing_else(tmp_path: 
         ({"run": "../up"}, "run is '../up'; use letters, digits, _ and -"),
         ({"run": ""}, "run is ''; use letters, digits, _ and -"),
         ({"rounds": -1}, "FleetConfig.rounds is -1; it must lie between 0 and 100000"),
+        (
+            {"task": "bev", "test": [{"name": "t-1", "source": {"data": "b"}}]},
+            "test sequence 't-1': it names a ROS name",
+        ),
+        ({"test": [{"name": "1", "robot": "ana", "source": {"data": "b"}}]}, "test sequence '1': it names a ROS name"),
         ({"robotss": []}, "fleet.yaml: unknown key 'robotss'; known: run, robots"),
         ({"robots": [{"id": "2fast"}]}, "robot id '2fast'"),
         ({"robots": [{"id": "a/b"}]}, "robot id 'a/b'"),
