@@ -166,6 +166,20 @@ def kept_files(plan: FleetPlan, robot: Installation) -> dict[str, str]:
     return {name: _existing(last / f"{name}.safetensors") for name in ("own", "memory")}
 
 
+def trained_file(plan: FleetPlan, number: int, robot: Installation) -> Path | None:
+    """Return the file of the whole model that a robot's training of a round ended with; None where there is none.
+
+    Args:
+        plan: of the run.
+        number: of the round, this one or the one before; older ones are forgotten.
+        robot: who trained.
+    """
+    folder = _rounds_folder(plan, robot) / f"{number}"
+    # What was sent is the whole model where the robot kept nothing of its own, and only there.
+    files = (folder / "own.safetensors", folder / "weights.safetensors")
+    return next((path for path in files if path.exists()), None)
+
+
 def _rounds_folder(plan: FleetPlan, robot: Installation) -> Path:
     return robot.folder / "rounds" / plan.run_id
 

@@ -91,3 +91,14 @@ def test_a_round_can_be_trained_again_and_older_ones_are_forgotten(bench: Bench)
         bench.train(number)
     assert sorted(path.name for path in bench.rounds.iterdir()) == ["2", "5"]
     assert from_round(bench.request(5)) == ["2", "2"]  # the aggregator may ask for the same round again
+
+
+def test_trained_model_is_the_robots_own_before_what_it_sent(bench: Bench) -> None:
+    """What was sent may lack private tensors, or hold noise in their place."""
+    bench.train(1)
+    plan = FleetPlan("run", RUN, 2, False, {}, (), {}, ("global",))
+
+    assert requests.trained_file(plan, 1, bench.robot) == bench.rounds / "1" / "own.safetensors"
+    (bench.rounds / "1" / "own.safetensors").unlink()
+    assert requests.trained_file(plan, 1, bench.robot) == bench.rounds / "1" / "weights.safetensors"
+    assert requests.trained_file(plan, 2, bench.robot) is None

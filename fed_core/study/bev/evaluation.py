@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from fed_core.errors import DataError
 from fed_core.metrics.bev import Confusion, confusions, iou_frame, iou_global
-from fed_core.requests import Installation, starting_point
+from fed_core.requests import Installation, starting_point, trained_file
 from fed_core.study.base import Moment, Run
 from fed_core.study.config import CENTRALISED, POOL
 from fed_core.study.scenario import StudySequence
@@ -61,15 +61,10 @@ class ClientModels:
 
     def load_trained(self, client: str, moment: Moment) -> bool:
         """Load what the client's training of the closed round ended with; False where it did not train."""
-        folder = self._installation(client, moment).folder / "rounds" / moment.plan.run_id / f"{moment.closed.round}"
-        parts = [folder / "own.safetensors", folder / "weights.safetensors"]
-        found: dict[str, Array] = {}
-        for path in (path for path in parts if path.exists()):
-            found.update(open_tensors(path))
-        if not found:
-            return False
-        self._load({**self._built, **found})
-        return True
+        path = trained_file(moment.plan, moment.closed.round, self._installation(client, moment))
+        if path is not None:
+            self._load(open_tensors(path))
+        return path is not None
 
     def _installation(self, client: str, moment: Moment) -> Installation:
         robot = POOL if self._run.chosen.name == CENTRALISED else client
