@@ -8,6 +8,7 @@ from typing import Any
 
 from fed_core.data.open import SourceConfig
 from fed_core.data.opv2v.files import SPLITS
+from fed_core.data.opv2v.sequence import DRAWN, FIRST
 from fed_core.data.opv2v.source import READER
 from fed_core.data.opv2v.use_cases import OWN_FILE, BevClient, ClientFolders, find_clients, list_clients, load_use_case
 from fed_core.errors import ConfigError, DataError
@@ -138,9 +139,16 @@ def _scenario(clients: Sequence[ClientFolders], settings: BevSettings, *, synthe
         kept, held = _held_out(client.name, found.train, settings.validation)
         train.append(_sequence(client, client.name, kept, settings))
         for split, folders in ((TEST, found.test), (VALIDATION, held)):
-            sequence = _sequence(client, f"{client.name}_{split}", folders, settings)
+            sequence = _sequence(client, f"{client.name}_{split}", folders, _scored(settings))
             scored.append(replace(sequence, owner=client.name, split=split))
     return Scenario(tuple(train), tuple(scored), synthetic=synthetic)
+
+
+def _scored(settings: BevSettings) -> BevSettings:
+    """Return the settings of frames that score: where training draws a vehicle, they take the first (feddwa spec 6)."""
+    if settings.reader.get("vehicle") != DRAWN:
+        return settings
+    return replace(settings, reader={**settings.reader, "vehicle": FIRST})
 
 
 def _held_out(name: str, scenarios: Sequence[Path], share: float) -> tuple[Sequence[Path], Sequence[Path]]:

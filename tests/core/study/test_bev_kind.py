@@ -49,6 +49,15 @@ def test_last_tenth_of_the_scenarios_at_least_one_chooses_the_round(streets: Pat
     assert scenario.synthetic
 
 
+def test_vehicles_are_drawn_for_training_only(streets: Path) -> None:
+    scenario = BevKind().recorded(config(bev={"reader": {"map_size": 32, "vehicle": "drawn"}}), streets)
+
+    assert {client.source.options["vehicle"] for client in scenario.clients} == {"drawn"}
+    assert {test.source.options["vehicle"] for test in scenario.tests} == {"first"}
+    plain = BevKind().recorded(config(bev={"reader": {"map_size": 32, "vehicle": "every"}}), streets)
+    assert {test.source.options["vehicle"] for test in plain.tests} == {"every"}
+
+
 def test_one_scenario_cannot_be_divided(tmp_path: Path) -> None:
     options = DrivingOptions(frames=2, test_frames=1, width=32, height=24, map_size=32, clients=("bus",))
     data = generate(tmp_path / "data", options)
