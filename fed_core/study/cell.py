@@ -72,10 +72,13 @@ class _CellRun:
         self._scores = kind_of(job.config).scores(
             Run(job, self._chosen, strategy, network.eval(), toolbox, self._folder)
         )
+        self._code = code_digest()  # of the code as it runs, not as it is when the run ends
+        run = self._folder / RUN
+        if not run.exists():  # its result was deleted, or its run's folder: it starts anew
+            (self._folder / ROUNDS).unlink(missing_ok=True)
         self._lines = _read_lines(self._folder / ROUNDS)
         self._result: dict[str, Any] = {}
         self._since_s = time.monotonic()
-        run = self._folder / RUN
         self._simulation = Simulation(self._fleet(), Path(), run, toolbox, on_plan=self._on_plan, threads=1)
 
     def run(self) -> dict[str, Any]:
@@ -144,7 +147,7 @@ class _CellRun:
             "seed": cell.seed,
             "rounds": self._rounds,
             "parameters": self._parameters,
-            "code": code_digest(),
+            "code": self._code,
             "data": data_digest((*self._job.scenario.clients, *self._job.scenario.tests)),
         }
 

@@ -95,6 +95,16 @@ def test_finished_run_is_only_read(scenario: Scenario, tmp_path: Path, monkeypat
     assert run(scenario, tmp_path, "fedavg") == first
 
 
+def test_run_whose_result_was_deleted_is_scored_anew(scenario: Scenario, tmp_path: Path) -> None:
+    first = run(scenario, tmp_path, "fedavg")
+    folder = tmp_path / Cell("tiny", "fedavg", 0).folder
+    (folder / "result.json").unlink()
+    (folder / "rounds.jsonl").write_text('{"round": 1, "of": "other code"}\n' * 3)
+
+    assert without_times(run(scenario, tmp_path, "fedavg")) == without_times(first)
+    assert [line["round"] for line in lines(tmp_path, "fedavg")] == [1, 2, 3]
+
+
 def test_centralised_pools_all_frames_on_one_robot(scenario: Scenario, tmp_path: Path) -> None:
     result = run(scenario, tmp_path, "centralised")
 
