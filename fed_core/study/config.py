@@ -181,9 +181,13 @@ class StudyConfig:
         name, options = parse_label(label)
         own = {key: value for key, value in options.items() if key != DESCRIPTOR_FRAMES}
         merged = {**self.strategy_options.get(name, {}), **own}
-        if "inner" in merged:  # a strategy around another one, which has the study's options, too
-            inner = {**self.strategy_options.get(str(merged["inner"]), {}), **dict(merged.get("inner_options", {}))}
-            merged = {**merged, "inner_options": inner}
+        frames = options.get(DESCRIPTOR_FRAMES, 1)
+        if type(frames) is not int or frames < 1:
+            text = f"{DESCRIPTOR_FRAMES} is {frames!r}; it must be a whole number from 1"
+            raise ConfigError(f"strategy {label!r}: {text}")
+        inner = merged.get("inner_options", {})
+        if "inner" in merged and isinstance(inner, Mapping):  # around another one, which has the study's options, too
+            merged = {**merged, "inner_options": {**self.strategy_options.get(str(merged["inner"]), {}), **inner}}
         make_strategy(name, merged)
         return NamedOptions(name, merged)
 
@@ -241,7 +245,7 @@ def parse_label(label: str) -> tuple[str, dict[str, Any]]:
 def _value(label: str, text: str) -> Any:
     try:
         value = yaml.safe_load(text)
-    except yaml.YAMLError as err:
+    except (yaml.YAMLError, ValueError) as err:  # ValueError: a date that is none
         raise ConfigError(f"strategy {label!r}: {text!r} is no value: {' '.join(str(err).split())}") from err
     # YAML reads 1e-3 as text, people mean a number.
     try:

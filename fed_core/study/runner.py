@@ -15,6 +15,7 @@ import torch
 from fed_core import __version__
 from fed_core.config import from_tree, to_tree
 from fed_core.errors import ConfigError, StudyError
+from fed_core.strategies.base import make_strategy
 from fed_core.study import tuning
 from fed_core.study.base import CellJob
 from fed_core.study.cell import SCHEMA_VERSION, read_result
@@ -160,12 +161,15 @@ class Study:
     # ---- what belongs to it --------------------------------------------------------------------------------------
 
     def _check_settings(self) -> None:
-        """Refuse networks and training options that would fail only after everything was prepared."""
+        """Refuse networks, training options and methods that would fail only after everything was prepared."""
         toolbox = self._make()
         for name, settings in self._config.models.items():
             with torch.device("meta"):
                 toolbox.build(name, dict(settings.options))
             from_tree(TrainConfig, {**self._config.train, **settings.train}, f"train of {name}")
+        for cell in cells_of(self._config):
+            chosen, settings = self._config.strategy_of(cell.label), self._config.models[cell.model]
+            make_strategy(chosen.name, chosen.options).check_training({**self._config.train, **settings.train})
 
     def _begin(self) -> None:
         """Write down whose folder this is, before anything else lies in it."""

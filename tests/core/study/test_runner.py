@@ -101,6 +101,7 @@ def test_mistakes_are_told_before_anything_is_prepared(tmp_path: Path) -> None:
     for settings, text in (
         ({"train": {"learning_rate": 1.0}}, "train of tiny: unknown key 'learning_rate'; known: lr"),
         ({"models": {"absent": {"strategies": ["fedavg"]}}}, "no network is called 'absent'"),
+        ({"models": {"tiny": {"strategies": ["feddwa:cv_update=II"]}}}, "cv_update II with cv_space grad needs plain"),
         ({"generated": {"frames": 1}}, "frames is 1; it must be at least 2"),
     ):
         with pytest.raises(ConfigError, match=text):

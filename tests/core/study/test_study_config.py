@@ -29,6 +29,8 @@ def test_label_carries_options() -> None:
             parse_label(label)
     with pytest.raises(ConfigError, match=r"'fedepth:bn=\[': '\[' is no value"):
         parse_label("fedepth:bn=[")
+    with pytest.raises(ConfigError, match="'fedepth:tau=2026-13-01': '2026-13-01' is no value"):
+        parse_label("fedepth:tau=2026-13-01")
 
 
 def test_label_lies_over_the_studys_options() -> None:
@@ -60,6 +62,11 @@ def test_mistakes_are_told_before_anything_runs() -> None:
         config("fedaverage")
     with pytest.raises(ConfigError, match="tau_quantil"):
         config("fedepth:tau_quantil=0.1")
+    with pytest.raises(ConfigError, match="inner_options"):
+        config("daloss:inner=fedavg+inner_options=3")
+    for frames in ("few", "0", "1.5"):
+        with pytest.raises(ConfigError, match="descriptor_frames is .*; it must be a whole number from 1"):
+            config(f"fedepth:descriptor_frames={frames}")
     with pytest.raises(ConfigError, match="names no network"):
         config(models={})
     with pytest.raises(ConfigError, match="tunes or ablates 'big', which is not under models"):
