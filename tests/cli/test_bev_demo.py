@@ -67,6 +67,7 @@ def test_mistakes_of_the_file_end_in_one_line(file: Path, tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(450)
 def test_vehicles_learn_and_are_served_live_as_real_processes(file: Path, tmp_path: Path) -> None:
     pytest.importorskip("rclpy", reason="the demo runs on ROS 2")
     out = tmp_path / "run"
