@@ -96,12 +96,12 @@ def served(shared_fleet: Fleet) -> Vehicle:
     watcher.watch(DiagnosticArray, "/diagnostics", qos.DIAGNOSTICS)
     task = {"task": "bev", "network": "fax_tiny", "network_options": {}}
     fleet.aggregator(strategy="fedbevt", **task, train=TRAIN, rounds=2, min_robots=1)
-    fleet.robot("car_a", **task, source={"data": str(client), "options": {"label": "dynamic"}})
+    fleet.robot("car_a", **task, nice=0, source={"data": str(client), "options": {"label": "dynamic"}})
     watcher.wait("/fleet/status", lambda m: m.phase == "finished", 180.0)
     vehicle = Vehicle(fleet, client)
     robot = {"robot_id": "car_a", "robot_dir": fleet.folder / "robots" / "car_a"}
     fleet.nodes["inference"] = fleet.inference("car_a", rig=rig_of(vehicle.shots[FRONT_LEFT]), **robot)
-    watcher.until(vehicle.ready, 40.0)
+    watcher.until(vehicle.ready, 90.0)
     return vehicle
 
 
@@ -142,7 +142,10 @@ def test_a_bus_at_a_known_place_is_in_the_cell_of_that_place(
 
 
 def test_the_grid_is_what_the_robots_model_says_of_the_recorded_frame(served: Vehicle) -> None:
-    """Cameras, matrices, poses and both kinds of layers arrived, or some cell would differ."""
+    """The right pictures in the right order, and both kinds of layers, or cells would differ by 2 to 5 per cent.
+
+    Matrices and poses weigh too little in such a network; the last test compares them.
+    """
     from fed_core.tasks.bev import BevTask
     from fed_models import build, load_arrays
 
@@ -156,7 +159,7 @@ def test_the_grid_is_what_the_robots_model_says_of_the_recorded_frame(served: Ve
     values = np.array(grid.data).reshape(32, 32)
     # Row 0 of the map is in front, its column 0 on the left; the grid begins behind on the right and runs forward.
     by_place = np.array([[values[31 - column, 31 - row] for column in range(32)] for row in range(32)])
-    np.testing.assert_allclose(by_place, expected, atol=0.51 + 0.1)
+    np.testing.assert_allclose(by_place, expected, atol=0.51)  # values are whole
 
 
 def test_the_choice_is_told_at_the_time_of_the_sequences_first_set(served: Vehicle) -> None:
