@@ -3,7 +3,7 @@
 import multiprocessing
 import os
 import signal
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -76,7 +76,7 @@ class Workers:
 
     def run(self, jobs: Sequence[CellJob]) -> Iterator[tuple[Cell, dict[str, Any] | Failure]]:
         """Yield each run with its result as it ends."""
-        yield from self._finished({self._pool.submit(_run, job): job.cell for job in jobs})
+        yield from self._finished((self._pool.submit(_run, job), job.cell) for job in jobs)
 
     def write(self, pieces: Sequence[Piece], folder: Path) -> Iterator[None]:
         """Write pieces below ``folder``; yields as each is there.
@@ -84,14 +84,15 @@ class Workers:
         Raises:
             StudyError: one of them cannot be prepared.
         """
-        futures = {self._pool.submit(_write, folder, piece): piece.name for piece in pieces}
-        for name, answer in self._finished(futures):
+        submitted = ((self._pool.submit(_write, folder, piece), piece.name) for piece in pieces)
+        for name, answer in self._finished(submitted):
             if isinstance(answer, Failure):
                 raise StudyError(f"recording {name!r} cannot be prepared: {answer.text}")
             yield None
 
-    def _finished(self, futures: Mapping["Future[Any]", Any]) -> Iterator[tuple[Any, Any]]:
+    def _finished(self, submitted: Iterable[tuple["Future[Any]", Any]]) -> Iterator[tuple[Any, Any]]:
         try:
+            futures = dict(submitted)  # a pool that is broken already refuses here
             for future in as_completed(futures):
                 yield futures[future], future.result()
         except BrokenProcessPool as err:
@@ -157,13 +158,13 @@ def _run(job: CellJob) -> dict[str, Any] | Failure:
         return Failure(name, "its process was not made ready")
     try:
         return run_cell(job, _toolbox, lambda done, total: _steps.put((name, done, total)))
-    except FedError as err:
+    except (FedError, OSError) as err:  # OSError: a full disk
         return Failure(name, str(err))
 
 
 def _write(folder: Path, piece: Piece) -> Failure | None:
     try:
         piece.write(folder, lambda done, total: _steps.put((piece.name, done, total)))
-    except FedError as err:
+    except (FedError, OSError) as err:  # OSError: a full disk
         return Failure(piece.name, str(err))
     return None
