@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from fed_core.config import from_tree
 from fed_core.data.open import SourceConfig
 from fed_core.errors import StudyError
 from fed_core.fleet import FleetConfig, NamedOptions, RobotEntry
@@ -24,6 +25,7 @@ from fed_core.study.descriptors import at_most
 from fed_core.study.kinds import kind_of
 from fed_core.study.provenance import code_digest, data_digest
 from fed_core.training.jobs import Toolbox
+from fed_core.training.local import TrainConfig
 from fed_core.wire.files import write_text
 
 RESULT, ROUNDS, RUN = "result.json", "rounds.jsonl", "run"
@@ -72,6 +74,7 @@ class _CellRun:
         self._scores = kind_of(job.config).scores(
             Run(job, self._chosen, strategy, network.eval(), toolbox, self._folder)
         )
+        self._train = from_tree(TrainConfig, job.config.train_of(job.cell.model), f"train of {job.cell.model}")
         self._code = code_digest()  # of the code as it runs, not as it is when the run ends
         run = self._folder / RUN
         if not run.exists():  # its result was deleted, or its run's folder: it starts anew
@@ -93,16 +96,15 @@ class _CellRun:
         robots = tuple(RobotEntry(client.name, client.source) for client in clients)
         if self._chosen.name == CENTRALISED:
             robots = (RobotEntry(POOL, SourceConfig(parts=tuple(client.source for client in clients))),)
-        settings = config.models[job.cell.model]
         return FleetConfig(
             run="study",
             robots=robots,
             task=config.task,
-            network=NamedOptions(job.cell.model, dict(settings.options)),
+            network=NamedOptions(job.cell.model, dict(config.models[job.cell.model].options)),
             strategy=self._chosen,
             rounds=self._rounds,
             seed=job.cell.seed,
-            train={**config.train, **settings.train},
+            train=config.train_of(job.cell.model),
         )
 
     def _on_plan(self, plan: FleetPlan) -> None:
@@ -129,6 +131,7 @@ class _CellRun:
         return {
             "round": closed.round,
             **self._scores.round(moment, self._lines),
+            "lr": self._train.lr_of(closed.round, self._rounds),
             "loss": float(np.average([report.loss for report in closed.reports], weights=weights)),
             "upload_bytes": sum(blob.size_bytes for report in closed.reports for blob in report.blobs.values()),
             "download_bytes": _download_bytes(moment.plan),

@@ -176,6 +176,10 @@ class StudyConfig:
         """Return the rounds that a network runs for."""
         return self.models[model].rounds or self.rounds
 
+    def train_of(self, model: str) -> dict[str, Any]:
+        """Return the options of local training with a network."""
+        return {**self.train, **self.models[model].train}
+
     def strategy_of(self, label: str) -> NamedOptions:
         """Return the strategy behind a label, with the study's options for it below the label's own."""
         name, options = parse_label(label)

@@ -27,7 +27,7 @@ from fed_core.tasks.base import tasks
 from fed_core.training.local import TrainConfig
 from fed_core.wire.files import write_text
 
-STUDY, DATA, TUNING = "study.json", "data", "tuning"
+STUDY, DATA, TUNING, CHOICE = "study.json", "data", "tuning", "tuning.json"
 
 
 @dataclass
@@ -108,9 +108,8 @@ class Study:
         if not self._config.tuning.values:
             return None
         folder = self._folder / TUNING
-        if (folder / "tuning.json").exists():
-            found: dict[str, Any] = json.loads((folder / "tuning.json").read_text())
-            return found
+        if (folder / CHOICE).exists():
+            return _read_choice(folder / CHOICE)
         config = tuning.tuning_config(self._config)
         scenario = held_out(self._scenario(workers, 0, clients_only=True), self._config.tuning.held_out)
         cells = cells_of(config)
@@ -120,7 +119,7 @@ class Study:
             first = self._progress.failures[0]
             raise StudyError(f"tuning failed, {first.what}: {first.text}")
         outcome = tuning.outcome(self._config, results)
-        write_text(folder / "tuning.json", json.dumps(outcome, indent=1))
+        write_text(folder / CHOICE, json.dumps(outcome, indent=1))
         return outcome
 
     def _scenario(self, workers: Workers, seed: int, *, clients_only: bool = False) -> Scenario:
@@ -166,10 +165,10 @@ class Study:
         for name, settings in self._config.models.items():
             with torch.device("meta"):
                 toolbox.build(name, dict(settings.options))
-            from_tree(TrainConfig, {**self._config.train, **settings.train}, f"train of {name}")
+            from_tree(TrainConfig, self._config.train_of(name), f"train of {name}")
         for cell in cells_of(self._config):
-            chosen, settings = self._config.strategy_of(cell.label), self._config.models[cell.model]
-            make_strategy(chosen.name, chosen.options).check_training({**self._config.train, **settings.train})
+            chosen = self._config.strategy_of(cell.label)
+            make_strategy(chosen.name, chosen.options).check_training(self._config.train_of(cell.model))
 
     def _begin(self) -> None:
         """Write down whose folder this is, before anything else lies in it."""
@@ -188,7 +187,7 @@ class Study:
             return
         try:
             before = json.loads(path.read_text())["fixed"]
-        except (ValueError, KeyError) as err:
+        except (ValueError, KeyError, TypeError) as err:
             raise ConfigError(f"{path} is broken; use another folder with --out") from err
         now = json.loads(json.dumps(self._fixed()))
         changed = sorted(key for key in {*before, *now} if before.get(key) != now.get(key))
@@ -239,6 +238,14 @@ class Study:
     def _on_step(self, what: str, done: int, total: int) -> None:
         self._progress.running[what] = (done, total)
         self._on_progress(self._progress)
+
+
+def _read_choice(path: Path) -> dict[str, Any]:
+    try:
+        found: dict[str, Any] = json.loads(path.read_text())
+    except (OSError, ValueError) as err:
+        raise StudyError(f"cannot read {path}: {err}; delete it to tune again") from err
+    return found
 
 
 def _name(cell: Cell) -> str:

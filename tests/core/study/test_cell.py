@@ -57,6 +57,7 @@ def test_result_is_the_mean_of_its_sequences(scenario: Scenario, tmp_path: Path)
     assert [line["round"] for line in rounds] == [1, 2, 3]
     assert rounds[-1]["macro"] == pytest.approx(result["macro"])
     assert rounds[-1]["loss"] < rounds[0]["loss"]
+    assert [line["lr"] for line in rounds] == pytest.approx([0.01, 0.00775, 0.00325])  # cosine, down to a tenth
     assert not (tmp_path / Cell("tiny", "fedepth", 0).folder / "run").exists()
 
 

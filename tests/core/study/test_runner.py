@@ -139,9 +139,18 @@ def test_settings_are_not_mixed_in_one_folder(stores: Path, tmp_path: Path) -> N
         ConfigError, match=r"holds a study with other settings \(rounds\); use another folder with --out"
     ):
         study(config("fedavg", rounds=2), tmp_path, stores)
-    (tmp_path / "study.json").write_text("{")
-    with pytest.raises(ConfigError, match="study.json is broken; use another folder with --out"):
-        study(config("fedavg", rounds=1), tmp_path, stores)
+    for text in ("{", "[]"):
+        (tmp_path / "study.json").write_text(text)
+        with pytest.raises(ConfigError, match="study.json is broken; use another folder with --out"):
+            study(config("fedavg", rounds=1), tmp_path, stores)
+
+
+def test_broken_choice_of_an_option_is_told(tmp_path: Path) -> None:
+    (tmp_path / "tuning").mkdir()
+    (tmp_path / "tuning" / "tuning.json").write_text("{")
+
+    with pytest.raises(StudyError, match=r"cannot read .*tuning.json: .*; delete it to tune again"):
+        study(config("fedepth", tuning=TUNING), tmp_path, None)._tune(None)  # type: ignore[arg-type]
 
 
 def test_recording_that_cannot_be_rendered_ends_the_study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
