@@ -25,10 +25,17 @@ NOTE = (
     "Difference: of IoU in points (of claim 5: of the gain, IoU / IoU of FedBEVT); mean over the seeds ± sample "
     "standard deviation, positive speaks for the statement. Ratio: first / second. “mean”: over all clients."
 )
+CLAIMS_NOTE = (
+    "By default FedDWA keeps the optimiser's moments over the rounds and counts robots equally in the mean of the "
+    "models; FedBEVT and the other methods start the optimiser anew in every round and weigh by samples. Claims 1, 4 "
+    "and 5 hold these differences, too."
+)
 CONTROLS_NOTE = (
-    "Uniform weights make FedDWA SCAFFOLD with the weights of another option; if neither they nor the inverse ones are "
-    "worse, the KL weighting does nothing. DALoss is FedProx with a factor that the KL divergence sets; FedBEVT keeps "
-    "its camera geometry private, too, so that only the comparison on FedAvg is about that factor alone."
+    "FedDWA with uniform weights is SCAFFOLD but for two defaults: the mean of the models counts robots equally, not "
+    "by samples, and the optimiser's moments persist over the rounds. So only 7 and 8 are about the KL weights alone; "
+    "if neither uniform nor inverse weights are worse, the KL weighting does nothing. DALoss is FedProx "
+    "with a factor that the KL divergence sets; FedBEVT keeps its camera geometry private, too, so that only the "
+    "comparison on FedAvg is about that factor alone."
 )
 
 _UNIFORM, _INVERSE = (f"{FEDDWA}:{DIRECTION}={direction}" for direction in ("uniform", "inverse"))

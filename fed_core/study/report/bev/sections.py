@@ -24,7 +24,7 @@ def _claims(study: Study) -> Section | None:
     parts = claims.judge_claims(study)
     if not parts:
         return None
-    verdicts = verdict_table(parts, claims.not_asked(study))
+    verdicts = verdict_table(parts, " ".join(filter(None, (claims.CLAIMS_NOTE, claims.not_asked(study)))))
     return Section("Claims of the paper", (verdicts, comparison_table(parts, claims.NOTE, digits=2)))
 
 

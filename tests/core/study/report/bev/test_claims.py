@@ -2,7 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from fed_core.study.report.bev.claims import NOTE, judge_claims, judge_controls, not_asked
+from fed_core.strategies.feddwa import FedDWA
+from fed_core.study.report.bev.claims import CLAIMS_NOTE, CONTROLS_NOTE, NOTE, judge_claims, judge_controls, not_asked
 from fed_core.study.report.results import read_study
 from fed_core.study.report.verdicts import (
     NO_DATA,
@@ -120,6 +121,12 @@ def test_controls_tell_whether_the_divergence_does_anything(tmp_path: Path) -> N
         10: REPRODUCED,
     }
     assert found[6].comparisons[0].statement == "FedDWA better than SCAFFOLD: bus"
+
+
+def test_notes_name_the_defaults_by_which_feddwa_is_more_than_its_weights() -> None:
+    assert (FedDWA().opt_state, FedDWA().agg_weight) == ("persist", "uniform")
+    for note in (CLAIMS_NOTE, CONTROLS_NOTE):
+        assert "the optimiser's moments" in note and "counts robots equally" in note
 
 
 def test_one_seed_and_missing_runs_decide_nothing(tmp_path: Path) -> None:
