@@ -174,7 +174,10 @@ class Deployment:
         if entry.source is None:
             return {"rig": _text(entry.rig)} if isinstance(entry, RobotEntry) and entry.rig else {}
         mounts = rig_tree(first_readable(open_samples("bev", entry.source, self.base)))
-        return {"rig": json.dumps(mounts), "known_cells": str(entry.source.options.get("amcm_mask", SECTOR))}
+        source = entry.source
+        while source.parts:  # all parts have the first one's cameras
+            source = source.parts[0]
+        return {"rig": json.dumps(mounts), "known_cells": str(source.options.get("amcm_mask", SECTOR))}
 
     def monitor(self, namespace: str = "/live") -> NodeSpec:
         """Return the monitor."""

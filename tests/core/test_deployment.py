@@ -1,6 +1,7 @@
 """From a fleet file to nodes and parameters."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +107,13 @@ def test_a_vehicle_is_told_where_its_cameras_sit(vehicles: Deployment) -> None:
     assert list(json.loads(van["rig"])) == ["front"] and "rig" not in bare
     feed = vehicles.replay(vehicles.fleet.robots[0])
     assert feed is not None and feed.parameters["task"] == "bev"
+
+
+def test_cells_that_several_sources_know_are_those_of_their_parts(vehicles: Deployment) -> None:
+    bus = vehicles.fleet.robots[0]
+    assert bus.source is not None
+    several = replace(bus, source=SourceConfig(parts=(bus.source, bus.source)))
+    assert vehicles.robot(several).parameters["known_cells"] == "fov"
 
 
 def test_a_vehicles_sequence_is_watched_by_a_node_of_its_own(vehicles: Deployment, tmp_path: Path) -> None:
