@@ -46,6 +46,6 @@ def test_pool_that_broke_between_two_stages_is_told(monkeypatch: pytest.MonkeyPa
     try:
         for work in (pool.run([JOB]), pool.write([Large()], Path())):
             with pytest.raises(StudyError, match=r"a process of the study was killed \(out of memory\?\); start it"):
-                list(work)  # type: ignore[call-overload]
+                list(work)
     finally:
         pool.__exit__()
