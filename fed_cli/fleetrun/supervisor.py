@@ -134,7 +134,7 @@ class Supervisor:
             encoding="utf-8",
         )
         log = self._logs / "circus.log"
-        command = [*_TETHER_TERM, sys.executable, "-m", "circus.circusd", "--log-level", "WARNING"]
+        command = [*_TETHER, sys.executable, "-m", "circus.circusd", "--log-level", "WARNING"]
         return subprocess.Popen(  # noqa: S603 - fixed program, no shell
             [*command, "--log-output", str(log), str(ini)], env=self.environment, start_new_session=True
         )
@@ -156,13 +156,12 @@ class Supervisor:
             time.sleep(0.1)
 
 
-def _tether(signal: str) -> list[str]:
-    """Return the command prefix that ends a process together with its parent."""
+def _tether() -> list[str]:
+    """Return the command prefix that ends a process together with its parent; circus may miss a gentler signal."""
     program = shutil.which("setpriv")
     if program is None:
         raise ConfigError("the program setpriv is missing; install util-linux")
-    return [program, "--pdeathsig", signal]
+    return [program, "--pdeathsig", "KILL"]
 
 
-_TETHER = _tether("KILL")
-_TETHER_TERM = _tether("TERM")
+_TETHER = _tether()
