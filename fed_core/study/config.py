@@ -16,7 +16,6 @@ from fed_core.strategies.base import make_strategy
 #: Option of a label that is the study's, not the strategy's: most frames of a client's descriptor.
 DESCRIPTOR_FRAMES = "descriptor_frames"
 CENTRALISED = "centralised"
-LOCAL = "local"
 #: The one robot of a centralised run.
 POOL = "pool"
 #: Settings that mean nothing to a task, so that its reports leave them out.
