@@ -123,6 +123,12 @@ class FleetPlan:
         rest["serving"] = BlobRef(**rest["serving"]) if rest["serving"] else None
         return cls(**rest)
 
+    @property
+    def named(self) -> frozenset[str]:
+        """Keys that a robot or inference may ask for; others (a robot's last control) are the aggregator's alone."""
+        robots = {key for entry in self.robots.values() for key in (*entry.load, *entry.extras)}
+        return frozenset(robots | set(self.models))
+
     def wanted_by(self, robot_id: str) -> dict[str, BlobRef]:
         """Return the blobs that ``robot_id`` must have before it trains."""
         plan = self.robots[robot_id]

@@ -35,7 +35,7 @@ MAX_DESCRIPTOR_VALUES = 1_000_000
 
 
 def plan_to_msg(plan: roles.FleetPlan) -> RoundPlanMsg:
-    """Return the latched message of a plan."""
+    """Return the latched message of a plan; blobs that nobody may ask for are left out."""
     config = plan.config
     msg = RoundPlanMsg(
         schema=PLAN_SCHEMA,
@@ -52,7 +52,7 @@ def plan_to_msg(plan: roles.FleetPlan) -> RoundPlanMsg:
         config_digest=config.digest,
         seed=config.seed,
         deadline_s=plan.deadline_s,
-        blobs=_blobs_to_msg(plan.blobs),
+        blobs=_blobs_to_msg({key: blob for key, blob in plan.blobs.items() if key in plan.named}),
         models=list(plan.models),
     )
     if plan.serving is not None:
@@ -91,11 +91,8 @@ def plan_from_msg(msg: RoundPlanMsg) -> roles.FleetPlan:
     robots = {
         r.robot_id: RobotPlan(tuple(r.load), tuple(r.extras), _loads(r.values_json, "values_json")) for r in msg.robots
     }
-    named = {key for entry in robots.values() for key in (*entry.load, *entry.extras)} | set(msg.models)
-    if named - set(blobs):
-        raise WireError(f"the plan names blobs that it does not list: {', '.join(sorted(named - set(blobs))[:5])}")
     serving = _blob_from_msg(msg.serving) if msg.serving.digest else None
-    return roles.FleetPlan(
+    plan = roles.FleetPlan(
         run_id=msg.run_id,
         config=config,
         round=msg.round,
@@ -107,6 +104,10 @@ def plan_from_msg(msg: RoundPlanMsg) -> roles.FleetPlan:
         serving=serving,
         deadline_s=msg.deadline_s,
     )
+    missing = sorted(plan.named - set(blobs))
+    if missing:
+        raise WireError(f"the plan names blobs that it does not list: {', '.join(missing[:5])}")
+    return plan
 
 
 def descriptor_to_msg(message: roles.SequenceDescriptor) -> SequenceDescriptorMsg:

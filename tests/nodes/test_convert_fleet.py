@@ -61,7 +61,22 @@ def plans(draw: Any) -> roles.FleetPlan:
 @given(plans())
 @settings(max_examples=60)
 def test_plan_round_trip(plan: roles.FleetPlan) -> None:
-    assert fleet.plan_from_msg(fleet.plan_to_msg(plan)) == plan
+    assert fleet.plan_from_msg(fleet.plan_to_msg(plan)) == published(plan)
+
+
+def published(plan: roles.FleetPlan) -> roles.FleetPlan:
+    return replace(plan, blobs={key: blob for key, blob in plan.blobs.items() if key in plan.named})
+
+
+@given(plans(), names.map(lambda name: f"control of/{name}"), blobs)
+@settings(max_examples=20)
+def test_blobs_that_nobody_may_ask_for_are_not_published(plan: roles.FleetPlan, key: str, blob: BlobRef) -> None:
+    """The last control of a robot is a gradient on its recordings: only the aggregator needs it."""
+    more = replace(plan, blobs={**plan.blobs, key: blob})
+
+    assert key not in plan.named
+    assert key not in [ref.key for ref in fleet.plan_to_msg(more).blobs]
+    assert fleet.plan_from_msg(fleet.plan_to_msg(more)) == published(plan)
 
 
 reports = st.builds(

@@ -20,7 +20,7 @@ from fed_core.types import Array, BevFrame, ModelSignature
 from fed_core.wire.codec import open_tensors
 
 #: Shares of the training frames from which on a constant map holds a vehicle.
-_THRESHOLDS = tuple(np.arange(1, 20) / 20)
+_THRESHOLDS = (0.005, 0.01, 0.02, 0.03, *(np.arange(1, 20) / 20).tolist())
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,15 @@ from fed_core.data.open import SourceConfig
 from fed_core.data.opv2v.files import SPLITS
 from fed_core.data.opv2v.sequence import DRAWN, FIRST
 from fed_core.data.opv2v.source import READER
-from fed_core.data.opv2v.use_cases import OWN_FILE, BevClient, ClientFolders, find_clients, list_clients, load_use_case
+from fed_core.data.opv2v.use_cases import (
+    OWN_FILE,
+    RECIPE,
+    BevClient,
+    ClientFolders,
+    find_clients,
+    list_clients,
+    load_use_case,
+)
 from fed_core.errors import ConfigError, DataError
 from fed_core.study.base import Kind, OnStep, Piece, Run, Scores
 from fed_core.study.bev.scoring import BevScores
@@ -41,8 +49,8 @@ class BevKind(Kind):
         It is that of its own ``use_case.yaml``; else the use case of the study, where all its scenarios lie below the
         folder; else that of the folders ``{train,test}/CLIENT/SCENARIO``, all with four cameras.
         """
-        clients, own = _clients(data, config.bev.use_case), (data / OWN_FILE).exists()
-        return _scenario(clients, config.bev, synthetic=own)
+        generated = (data / RECIPE).exists()  # what `fedperc generate` leaves behind
+        return _scenario(_clients(data, config.bev.use_case), config.bev, synthetic=generated)
 
     def scores(self, run: Run) -> Scores:
         """Return what scores a run."""
