@@ -79,10 +79,14 @@ def read_scored(run: Run) -> list[Scored]:
     """Return the frames of all unseen sequences, in the network's size; a process reads them once."""
     config, cell = run.job.config, run.job.cell
     options = dict(config.models[cell.model].options)
-    return [
-        Scored(test, prepared_samples(config.task, cell.model, options, run.network, test.source))
-        for test in run.job.scenario.tests
-    ]
+    found = []
+    for test in run.job.scenario.tests:
+        try:
+            dataset = prepared_samples(config.task, cell.model, options, run.network, test.source)
+        except DataError as err:
+            raise DataError(f"{test.name}: {err}") from err
+        found.append(Scored(test, dataset))
+    return found
 
 
 def score(run: Run, scored: Scored) -> dict[str, float | None]:
@@ -115,12 +119,16 @@ def _finite(value: float) -> float | None:
 
 
 def middle_frame(scored: Scored, task: str) -> BevFrame:
-    """Return the frame that pictures show."""
+    """Return the frame that pictures show, the readable one that is nearest to the middle."""
     sequence = tasks.get(task)().open(scored.sequence.source, Path())
-    if not len(sequence):
-        raise DataError(f"{scored.sequence.name} has no frame")
-    frame: BevFrame = sequence[len(sequence) // 2]
-    return frame
+    middle = len(sequence) // 2
+    for index in sorted(range(len(sequence)), key=lambda index: abs(index - middle)):
+        try:
+            frame: BevFrame = sequence[index]
+        except DataError:
+            continue
+        return frame
+    raise DataError(f"{scored.sequence.name} has no frame that can be read")
 
 
 def predict(run: Run, frame: BevFrame) -> npt.NDArray[np.float32]:

@@ -1,6 +1,7 @@
 """A bird's eye run: whose model is scored, and the same figures after an interruption."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 from fed_core.config import from_tree
+from fed_core.errors import DataError
 from fed_core.scenes.driving import DrivingOptions, generate
 from fed_core.study.base import CellJob
 from fed_core.study.bev.evaluation import ClientModels
@@ -96,6 +98,22 @@ def test_private_layers_are_scored_with_the_client_that_owns_them(
     network = toolbox().build("fax_tiny", {})
     private = toolbox().signature(network, "fax_tiny").parts["camera"]
     assert differing == set(private)  # CaP: everything else is the fleet's
+
+
+def test_broken_frames_are_left_out_and_a_sequence_of_nothing_else_is_named(scenario: Scenario, tmp_path: Path) -> None:
+    root = Path(scenario.tests[0].source.data).parents[1]
+    for name, count in (("one", 1), ("none", 2)):
+        shutil.copytree(root, tmp_path / name)
+        for path in sorted((tmp_path / name / "test" / "client_1").rglob("*.yaml"))[-count:]:
+            path.write_text("camera0: {")
+    one, none = (BevKind().recorded(config("fedavg"), tmp_path / name) for name in ("one", "none"))
+
+    result = run(one, tmp_path / "out", "fedavg", panels=True)
+
+    assert (tmp_path / "out" / "panels/seed0/bus_mask.png").exists()
+    assert result["clients"]["bus"]["last"]["iou_global"] is not None
+    with pytest.raises(DataError, match="bus_test: no usable sample"):
+        run(none, tmp_path / "out", "fedbevt")
 
 
 def test_one_pooled_model_is_scored_on_every_client(scenario: Scenario, tmp_path: Path) -> None:
