@@ -35,7 +35,7 @@ def demo(
 
     fedperc demo --data my_recordings/ --seed 3
 
-    fedperc demo --data config/fleet/bev.yaml --out runs/bev
+    fedperc demo --data config/fleet/bev.yaml --out runs/vehicles
     """
     from rich.console import Console
 

@@ -8,6 +8,8 @@ from fed_cli.fleetrun.folder import SUMMARY
 from fed_cli.fleetrun.runs import JOURNAL, read_run
 from fed_core.data.inspect import Report, describe, size_text
 from fed_core.data.open import find_reader
+from fed_core.data.opv2v.files import SPLITS
+from fed_core.data.opv2v.use_cases import OWN_FILE, RECIPE, ClientFolders, list_clients
 from fed_core.errors import DataError, StoreError
 
 STUDY, REPORT = "study.json", "report.html"
@@ -32,6 +34,8 @@ def contents(path: Path) -> Report:
         return _study(path)
     if (path / JOURNAL).is_file():
         return _run(path)
+    if (path / OWN_FILE).is_file() or all((path / split).is_dir() for split in SPLITS):
+        return _vehicles(path)
     if not find_reader(path):
         inside = sorted(str(file.parent) for file in path.glob(f"aggregator/*/{JOURNAL}"))
         if inside:
@@ -58,6 +62,28 @@ def _study(folder: Path) -> Report:
     )
     columns = ("network", "strategy", "seed", *(figure.title for figure in shown))
     return Report(f"{folder}: study", tuple(rows), columns, tuple(finished), notes)
+
+
+def _vehicles(folder: Path) -> Report:
+    """Return the clients of a folder of OPV2V's layout."""
+    table = []
+    for found in list_clients(folder):
+        cameras = ", ".join(map(str, found.client.cameras))
+        counts = [text for split in SPLITS for text in _size(found, split)]
+        table.append((found.client.name, found.client.vehicle, cameras, *counts))
+    rows = (("layout", "opv2v"), ("data", "generated" if (folder / RECIPE).is_file() else "recorded"))
+    columns = (
+        "client",
+        "vehicle",
+        "cameras",
+        *(f"{split} {what}" for split in SPLITS for what in ("scenarios", "frames")),
+    )
+    return Report(f"{folder}: vehicles with cameras", rows, columns, tuple(table), ())
+
+
+def _size(found: ClientFolders, split: str) -> tuple[str, str]:
+    sequence = found.open(split)
+    return str(len(sequence.scenarios)), str(len(sequence))
 
 
 def _model(path: Path) -> Report:

@@ -28,6 +28,8 @@ from fed_core.training.local import TrainConfig
 from fed_core.wire.files import write_text
 
 STUDY, DATA, TUNING, CHOICE = "study.json", "data", "tuning", "tuning.json"
+#: May lie in a folder before its study.json: recordings that were prepared for it, and what a study of its own left.
+_OWN = frozenset({DATA, TUNING, "recordings", "cells", "panels"})
 
 
 @dataclass
@@ -177,13 +179,22 @@ class Study:
         except OSError as err:
             raise StudyError(f"cannot make the folder {self._folder}: {err.strerror}; name another with --out") from err
         if not (self._folder / STUDY).exists():
-            tree = {"schema": SCHEMA_VERSION, "title": self._config.title, "fixed": self._fixed()}
+            tree = {
+                "schema": SCHEMA_VERSION,
+                "title": self._config.title,
+                "task": self._config.task,
+                "fixed": self._fixed(),
+            }
             write_text(self._folder / STUDY, json.dumps(tree, indent=1))
 
     def _same_as_before(self) -> None:
-        """Refuse to mix two studies in one folder; more seeds, networks or strategies are welcome."""
+        """Refuse a folder of something else, or of other settings; more seeds, networks or strategies are welcome."""
         path = self._folder / STUDY
         if not path.exists():
+            others = sorted(child.name for child in self._folder.glob("[!.]*") if child.name not in _OWN)
+            if others:
+                text = f"{self._folder} is not empty and holds no study, but {', '.join(others[:3])}"
+                raise ConfigError(f"{text}; name a new folder with --out")
             return
         try:
             before = json.loads(path.read_text())["fixed"]

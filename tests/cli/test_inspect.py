@@ -14,6 +14,7 @@ from fed_cli.fleetrun.report import summarise
 from fed_cli.main import app, load_verbs
 from fed_core.data.bag_writer import write_bag
 from fed_core.data.open import open_sequence
+from fed_core.scenes.driving import DrivingOptions, generate
 from fed_core.store.journal import Journal, RoundRow
 from fed_core.types import BlobRef
 from tests.cli.fleetrun import scored
@@ -140,3 +141,21 @@ def test_study_tells_how_far_it_is_and_what_it_found(tmp_path: Path) -> None:
     macro = {"iou_global": 0.25, "iou_frame": None}
     (folder / "result.json").write_text(json.dumps({**result, "macro": macro}))
     assert as_json(tmp_path)["table"] == [["adabins_s", "fedavg", "0", "0.250", "-"]]
+
+
+def test_vehicles_of_a_generated_folder(tmp_path: Path) -> None:
+    options = DrivingOptions(
+        frames=4, test_frames=1, width=32, height=24, map_size=32, clients=("bus", "truck"), scene_frames=1,
+        min_visible_px=1,
+    )  # fmt: skip
+    tree = as_json(generate(tmp_path / "streets", options))
+
+    assert tree["rows"] == {"layout": "opv2v", "data": "generated"}
+    assert tree["table"] == [
+        ["bus", "bus", "0, 1, 2, 3", "2", "2", "1", "1"],
+        ["truck", "truck", "0, 1, 2, 3", "2", "2", "1", "1"],
+    ]
+
+    for path in (tmp_path / "streets" / "test").rglob("*.yaml"):
+        path.unlink()
+    assert "has no frames" in refusal(tmp_path / "streets")

@@ -162,3 +162,13 @@ def test_recording_that_cannot_be_rendered_ends_the_study(tmp_path: Path, monkey
 
     with pytest.raises(StudyError, match="recording 'legged_indoor_0' cannot be prepared: cannot make the store .*rgb"):
         study(config("fedavg", generated=small), tmp_path, None).run()
+
+
+def test_a_folder_of_something_else_is_refused(stores: Path, tmp_path: Path) -> None:
+    """A demo and a study in one folder would overwrite each other."""
+    (tmp_path / "summary.json").write_text("{}")
+    with pytest.raises(ConfigError, match=r"is not empty and holds no study, but summary.json; name a new folder"):
+        study(config("fedavg"), tmp_path, stores)
+    (tmp_path / "summary.json").unlink()
+    (tmp_path / "recordings").mkdir()  # what `fedperc study --data` prepared
+    assert study(config("fedavg"), tmp_path, stores).run().failures == []
