@@ -163,10 +163,10 @@ class Study:
 
     def _check_settings(self) -> None:
         """Refuse networks, training options and methods that would fail only after everything was prepared."""
-        toolbox = self._make()
+        toolbox, task = self._make(), tasks.get(self._config.task)()
         for name, settings in self._config.models.items():
             with torch.device("meta"):
-                toolbox.build(name, dict(settings.options))
+                task.check_network(toolbox.build(name, dict(settings.options)), name)
             from_tree(TrainConfig, self._config.train_of(name), f"train of {name}")
         for cell in cells_of(self._config):
             chosen = self._config.strategy_of(cell.label)

@@ -6,7 +6,7 @@ PyTorch is imported here; nodes import this package only where a model is loaded
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from torch import Tensor, nn
@@ -31,6 +31,16 @@ class Dataset(ABC):
 
 class Task(ABC):
     """One kind of perception. Batches and outputs mean something to the task and its networks only."""
+
+    #: Attributes that a network of the task has.
+    needs: ClassVar[tuple[str, ...]] = ()
+
+    def check_network(self, network: nn.Module, name: str) -> None:
+        """Refuse a network of another task; ``name`` is what people call it."""
+        missing = [need for need in self.needs if not hasattr(network, need)]
+        if missing:
+            kind = next((known for known in tasks.names() if tasks.get(known) is type(self)), type(self).__name__)
+            raise ConfigError(f"network {name!r} does not learn the task {kind!r}: it has no {', '.join(missing)}")
 
     def open(self, source: Any, base: Path) -> Any:
         """Open an entry of a fleet file.

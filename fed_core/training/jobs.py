@@ -196,6 +196,7 @@ def _dataset(arguments: Mapping[str, Any], network: nn.Module) -> Dataset:
     dataset = _prepared.pop(key, None)
     if dataset is None:
         task = tasks.get(arguments["task"])()
+        task.check_network(network, arguments["network"])
         sequence = task.open(arguments["source"], Path(arguments["base"]))
         dataset = task.prepare(_usable(task, sequence, range(len(sequence))), network)
     _prepared[key] = dataset  # last = used last

@@ -112,7 +112,8 @@ def _rendered(settings: BevSettings, seed: int) -> Iterator[_Rendered]:
     counts, total = Counter(kinds), sum(CLIENTS[kind].share for kind in set(kinds))
     seen: Counter[str] = Counter()
     for client, kind in zip(clients, kinds, strict=True):
-        frames = max(2, round(settings.frames * CLIENTS[kind].share / total / counts[kind]))
+        share = round(settings.frames * CLIENTS[kind].share / total / counts[kind])
+        frames = max(settings.scene_frames + 1, share)  # two scenarios at least: one is held out
         yield _Rendered(client, kind, seed * _SEEDS_PER_CLIENT + seen[kind], frames, settings)
         seen[kind] += 1
 

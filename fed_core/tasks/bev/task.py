@@ -96,6 +96,8 @@ class BevDataset(Dataset):
 class BevTask(Task):
     """Vehicles around a vehicle, from its one to many cameras."""
 
+    needs = ("input_size", "map_size", "extent_m", "fit_intrinsics")
+
     def open(self, source: Any, base: Path) -> BevSequence:
         """Open an entry of a fleet file, or several of them under ``parts``."""
         return open_source(source, base)

@@ -63,6 +63,8 @@ class DepthDataset(Dataset):
 class DepthTask(Task):
     """Monocular depth estimation."""
 
+    needs = ("input_size", "d_min", "d_max")
+
     def open(self, source: Any, base: Path) -> DepthSequence:
         """Open an entry of a fleet file."""
         return open_source(source, base)

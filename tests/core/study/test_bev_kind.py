@@ -71,7 +71,7 @@ def test_one_scenario_cannot_be_divided(tmp_path: Path) -> None:
     [("uc1", ["bus", "truck", "car"]), ("uc2", ["bus", "truck", "car_a", "car_b"]), ("uc3", None), ("uc4", None)],
 )
 def test_every_use_case_can_be_rendered(use_case: str, names: list[str] | None) -> None:
-    pieces: Any = BevKind().pieces(config(bev={"use_case": use_case, "frames": 256}), 1)
+    pieces: Any = BevKind().pieces(config(bev={"use_case": use_case, "frames": 256, "scene_frames": 1}), 1)
 
     assert names is None or [piece.name for piece in pieces] == names
     assert len(pieces) == {"uc1": 3, "uc2": 4, "uc3": 24, "uc4": 3}[use_case]
@@ -111,3 +111,9 @@ def test_folder_without_its_own_file_is_the_use_case_of_the_study_or_what_its_fo
 
     with pytest.raises(DataError, match=r"lacks \d+ of the \d+ scenarios of uc2"):
         BevKind().recorded(config(bev={"use_case": "uc2"}), tmp_path)
+
+
+def test_small_clients_have_two_scenarios_at_least() -> None:
+    pieces: Any = BevKind().pieces(config(bev={"frames": 24, "scene_frames": 4}), 0)
+
+    assert [piece.frames for piece in pieces] == [5, 5, 13, 8]  # 24 in the ratio of the paper gives 2, 2, 13, 8

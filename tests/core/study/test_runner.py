@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from fed_core.config import from_tree
 from fed_core.errors import ConfigError, StudyError
 from fed_core.study.config import StudyConfig
 from fed_core.study.depth.generated import _scenario
@@ -172,3 +173,9 @@ def test_a_folder_of_something_else_is_refused(stores: Path, tmp_path: Path) -> 
     (tmp_path / "summary.json").unlink()
     (tmp_path / "recordings").mkdir()  # what `fedperc study --data` prepared
     assert study(config("fedavg"), tmp_path, stores).run().failures == []
+
+
+def test_network_of_another_task_is_refused_at_once(tmp_path: Path) -> None:
+    tree = {"title": "maps", "scenario": "bev", "models": {"tiny": {"strategies": ["fedavg"]}}}
+    with pytest.raises(ConfigError, match="network 'tiny' does not learn the task 'bev': it has no map_size, extent_m"):
+        study(from_tree(StudyConfig, tree), tmp_path, None)
