@@ -114,7 +114,10 @@ class BevSettings:
     validation: float = option(0.1, help="last share of a client's training scenarios that chooses its round", low=0.01)
     score_step: int = option(1, help="score every n-th round, and the last", unit="count", low=1)
     frames: int = option(
-        256, help="generated: training frames of all clients together; each has two scenarios at least", low=8
+        256,
+        help="generated: training frames of all clients together; each has two scenarios at least",
+        unit="count",
+        low=8,
     )
     test_frames: int = option(32, help="generated: test frames of each client", unit="count", low=2)
     scene_frames: int = option(8, help="generated: most frames of a scenario", unit="count", low=1)
