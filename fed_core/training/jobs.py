@@ -6,7 +6,8 @@ network's size) stays in the process.
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,8 @@ from fed_core.tasks.base import Dataset, Task, tasks
 from fed_core.training.local import OnProgress, TrainConfig, TrainOutcome, seeded, train
 from fed_core.types import Array, Descriptor, Memory, ModelSignature, Tensors
 from fed_core.wire.codec import load_memory, open_tensors, save_memory, write_tensors
+
+_log = logging.getLogger(__name__)
 
 #: Most frames that a descriptor is computed from (fedepth spec 2.1).
 DESCRIPTOR_FRAMES = 256
@@ -205,15 +208,20 @@ def _dataset(arguments: Mapping[str, Any], network: nn.Module) -> Dataset:
     return dataset
 
 
-def _usable(task: Task, sequence: Any, indexes: Any) -> Iterator[Any]:
-    """Yield the samples that load and hold enough to learn from."""
+def _usable(task: Task, sequence: Any, indexes: Sequence[int]) -> Iterator[Any]:
+    """Yield the samples that load and hold enough to learn from; how many are broken is told at the end."""
+    broken: list[str] = []
     for index in indexes:
         try:
             sample = sequence[index]
-        except DataError:
+        except DataError as err:
+            broken.append(str(err))
             continue
         if task.usable(sample):
             yield sample
+    if broken:
+        text = "%d of %d samples of %s are broken and left out; the first: %s"
+        _log.warning(text, len(broken), len(indexes), sequence.name, broken[0])
 
 
 def _seeded(arguments: Mapping[str, Any], toolbox: Toolbox) -> nn.Module:

@@ -165,6 +165,7 @@ def _held_out(name: str, scenarios: Sequence[Path], share: float) -> tuple[Seque
     count = max(1, round(share * len(scenarios)))
     if count >= len(scenarios):
         text = f"client {name!r} has {len(scenarios)} training scenario(s); one is held out, so it needs at least two"
+        text += "; make shorter ones with `fedperc generate bev --scene-frames`, or record more"
         raise DataError(text)
     return scenarios[:-count], scenarios[-count:]
 

@@ -72,7 +72,9 @@ def test_samples_are_counted_with_the_signature_of_the_model(samples: dict[str, 
     assert ModelSignature.from_json(answer["signature"]).digest == signature(tiny(), "tiny").digest
 
 
-def test_broken_and_empty_frames_do_not_count(tmp_path: Path, samples: dict[str, Any]) -> None:
+def test_broken_and_empty_frames_do_not_count_and_broken_ones_are_told(
+    tmp_path: Path, samples: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
     folder = tmp_path / "recording"
     (folder / "rgb" / "000001.png").write_bytes(b"not an image")
     empty = folder / "depth" / "000003.png"
@@ -81,6 +83,9 @@ def test_broken_and_empty_frames_do_not_count(tmp_path: Path, samples: dict[str,
     cv2.imwrite(str(empty), np.zeros((24, 32), np.uint16))
 
     assert work("count", task="depth", **NETWORK, **samples)["num_samples"] == 4
+    (told,) = [record.getMessage() for record in caplog.records]
+    assert "1 of 6 samples of recording are broken and left out; the first: " in told
+    assert "000001.png" in told
 
 
 def test_a_recording_of_the_wrong_range_has_no_samples(tmp_path: Path, samples: dict[str, Any]) -> None:
