@@ -84,7 +84,7 @@ def test_broken_and_empty_frames_do_not_count_and_broken_ones_are_told(
 
     assert work("count", task="depth", **NETWORK, **samples)["num_samples"] == 4
     (told,) = [record.getMessage() for record in caplog.records]
-    assert "1 of 6 samples of recording are broken and left out; the first: " in told
+    assert "2 of 6 samples of recording are broken and left out; the first: " in told
     assert "000001.png" in told
 
 
