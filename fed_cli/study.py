@@ -43,13 +43,15 @@ def study(
 
     fedperc study depth-hpe
 
+    fedperc study bev --strategies fedavg,feddwa --seeds 1 --rounds 6
+
     fedperc study depth-hpe --models adabins_s --strategies fedavg,fedepth,fedepth:link=min --seeds 1 --rounds 4
     """
     from rich.console import Console
 
     from fed_cli.fleetrun.study import play, recordings, show_result
 
-    config = _chosen(_with_use_case(_load(name), use_case), models, strategies, seeds, rounds)
+    config = _chosen(_with_use_case(_load(name), use_case, Path(data)), models, strategies, seeds, rounds)
     folder = out or Path("runs") / Path(name).stem
     source = None if data == GENERATED else recordings(config.scenario, Path(data), folder)
     console = Console()
@@ -83,15 +85,17 @@ def _load(name: str) -> "StudyConfig":
     return load_study(folder / f"{name}.yaml")
 
 
-def _with_use_case(config: "StudyConfig", name: str | None) -> "StudyConfig":
-    """Return the study of another use case."""
-    from fed_core.data.opv2v.use_cases import load_use_case
+def _with_use_case(config: "StudyConfig", name: str | None, data: Path) -> "StudyConfig":
+    """Return the study of another use case; data that tells its own clients has none."""
+    from fed_core.data.opv2v.use_cases import OWN_FILE, load_use_case
     from fed_core.errors import ConfigError
 
     if name is None:
         return config
     if config.scenario != "bev":
         raise ConfigError(f"--use-case belongs to studies of the scenario 'bev', this one is {config.scenario!r}")
+    if (data / OWN_FILE).is_file():
+        raise ConfigError(f"{data} tells its own clients ({OWN_FILE}); leave out --use-case")
     load_use_case(name)
     return replace(config, bev=replace(config.bev, use_case=name))
 

@@ -8,8 +8,8 @@ from fed_cli.fleetrun.folder import SUMMARY
 from fed_cli.fleetrun.runs import JOURNAL, read_run
 from fed_core.data.inspect import Report, describe, size_text
 from fed_core.data.open import find_reader
-from fed_core.data.opv2v.files import SPLITS
-from fed_core.data.opv2v.use_cases import OWN_FILE, RECIPE, ClientFolders, list_clients
+from fed_core.data.opv2v.files import SPLITS, is_generated
+from fed_core.data.opv2v.use_cases import OWN_FILE, ClientFolders, list_clients
 from fed_core.errors import DataError, StoreError
 
 STUDY, REPORT = "study.json", "report.html"
@@ -66,12 +66,15 @@ def _study(folder: Path) -> Report:
 
 def _vehicles(folder: Path) -> Report:
     """Return the clients of a folder of OPV2V's layout."""
-    table = []
-    for found in list_clients(folder):
+    table, clients = [], list_clients(folder)
+    for found in clients:
         cameras = ", ".join(map(str, found.client.cameras))
         counts = [text for split in SPLITS for text in _size(found, split)]
         table.append((found.client.name, found.client.vehicle, cameras, *counts))
-    rows = (("layout", "opv2v"), ("data", "generated" if (folder / RECIPE).is_file() else "recorded"))
+    rows = (
+        ("layout", "opv2v"),
+        ("data", "generated" if any(is_generated(path.name) for path in clients[0].train) else "recorded"),
+    )
     columns = (
         "client",
         "vehicle",

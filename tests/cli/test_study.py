@@ -124,11 +124,17 @@ def test_killed_study_leaves_no_process_behind(tmp_path: Path) -> None:
 
 
 def test_unknown_names_are_told_with_what_there_is(tmp_path: Path) -> None:
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "use_case.yaml").write_text("{}")
     for arguments, text in (
         (("depth-xyz",), "no study is called 'depth-xyz'; known: bev, bev-paper, depth-bmr, depth-bmr-paper"),
         (("depth-hpe", "--strategies", "fedbest"), "fedbest"),
         (("depth-hpe", "--use-case", "uc1"), "--use-case belongs to studies of the scenario 'bev', this one is 'depth"),
         (("bev", "--use-case", "uc9"), "no use case is called 'uc9'; known: uc1, uc2, uc3, uc4"),
+        (
+            ("bev", "--use-case", "uc1", "--data", str(tmp_path / "own")),
+            "own tells its own clients (use_case.yaml); leave",
+        ),
         (("bev", "--data", str(tmp_path)), "lacks 55 of the 55 scenarios of uc2, the first is 2023_01_27_15_27_15"),
         (
             ("depth-hpe", "--models", "adabins_b5"),

@@ -14,6 +14,8 @@ LABELS = {
     "static": "bev_static",
     "lane": "bev_lane",
 }
+#: Year in the names of generated scenarios.
+GENERATED_YEAR = 2000
 SPLITS = ("train", "test")
 
 _SCENARIO = re.compile(r"\d{4}(_\d{2}){5}")
@@ -51,6 +53,11 @@ def find_scenarios(root: Path) -> dict[str, Path]:
             found[scenario.name] = scenario
         level = [child for child in children if not _SCENARIO.fullmatch(child.name)]
     return found
+
+
+def is_generated(scenario: str) -> bool:
+    """Tell whether a scenario's name is one that `fedperc generate` gives: no recording is of the year 2000."""
+    return scenario.startswith(f"{GENERATED_YEAR}_")
 
 
 def list_vehicles(scenario: Path) -> list[Path]:

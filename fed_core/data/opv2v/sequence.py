@@ -23,6 +23,8 @@ from fed_core.types import BevFrame
 FIRST, DRAWN, EVERY = "first", "drawn", "every"
 SECTOR, FOV, OFF = "sector", "fov", "off"
 ALL_CAMERAS = (0, 1, 2, 3)
+#: How far an optical axis may be from the centre of its picture, as a share of a side.
+_OFF_CENTRE = 0.2
 
 
 @dataclass(frozen=True)
@@ -166,9 +168,9 @@ def _picture(place: _Place, camera: int, intrinsics: npt.NDArray[np.float64]) ->
     image = read_rgb(path)
     height, width = image.shape[:2]
     column, row = intrinsics[:2, 2]
-    if not (0 < column < width and 0 < row < height):
+    if max(abs(column / width - 0.5), abs(row / height - 0.5)) > _OFF_CENTRE:
         axis = f"the optical axis of camera{camera} (its intrinsic matrix) is at ({column:g}, {row:g})"
-        raise DataError(f"{path} is {width}x{height}, but {axis}, outside it; was the picture resized?")
+        raise DataError(f"{path} is {width}x{height}, but {axis}, far from its centre; was the picture resized?")
     return image
 
 

@@ -14,8 +14,6 @@ from fed_core.shared_files import shared_file
 FILE = "config/studies/bev_use_cases.yaml"
 #: Use case of a folder, in the form of the file above.
 OWN_FILE = "use_case.yaml"
-#: What a generated folder was made by; no recorded one has it.
-RECIPE = "recipe.json"
 VEHICLES = ("bus", "truck", "car")
 
 

@@ -13,19 +13,20 @@ import numpy as np
 import yaml
 
 from fed_core.config import check, option, to_tree
-from fed_core.data.opv2v.files import SPLITS
-from fed_core.data.opv2v.use_cases import OWN_FILE, RECIPE
+from fed_core.data.opv2v.files import GENERATED_YEAR, SPLITS
+from fed_core.data.opv2v.use_cases import OWN_FILE
 from fed_core.errors import ConfigError, DataError
 from fed_core.scenes.driving.carriers import CLIENTS, client_kind
 from fed_core.scenes.driving.scenario import Recorded, Recording, Scenario
 from fed_core.types import Array
 from fed_core.wire.files import write_text
 
+RECIPE = "recipe.json"
 #: Changes where the same recipe gives other files.
 VERSION = 1
 RATE_HZ = 10.0
 #: Scenarios are called after times from here on; no real recording is that old.
-_FIRST_NAME = datetime(2000, 1, 1)
+_FIRST_NAME = datetime(GENERATED_YEAR, 1, 1)
 
 OnProgress = Callable[[int, int], None]
 

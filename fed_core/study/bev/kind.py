@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from fed_core.data.open import SourceConfig
-from fed_core.data.opv2v.files import SPLITS
+from fed_core.data.opv2v.files import SPLITS, is_generated
 from fed_core.data.opv2v.sequence import DRAWN, FIRST
 from fed_core.data.opv2v.source import READER
 from fed_core.data.opv2v.use_cases import (
     OWN_FILE,
-    RECIPE,
     BevClient,
     ClientFolders,
     find_clients,
@@ -49,8 +48,9 @@ class BevKind(Kind):
         It is that of its own ``use_case.yaml``; else the use case of the study, where all its scenarios lie below the
         folder; else that of the folders ``{train,test}/CLIENT/SCENARIO``, all with four cameras.
         """
-        generated = (data / RECIPE).exists()  # what `fedperc generate` leaves behind
-        return _scenario(_clients(data, config.bev.use_case), config.bev, synthetic=generated)
+        clients = _clients(data, config.bev.use_case)
+        generated = any(is_generated(path.name) for client in clients for path in (*client.train, *client.test))
+        return _scenario(clients, config.bev, synthetic=generated)
 
     def scores(self, run: Run) -> Scores:
         """Return what scores a run."""

@@ -321,3 +321,11 @@ def test_a_matrix_of_another_picture_size_is_told(client: Path) -> None:
         DataError, match=r"000001_camera0.png is 8x6, but the optical axis of camera0 .* at \(400, 300\)"
     ):
         opened(client)[2]
+
+
+def test_a_picture_that_was_made_larger_without_its_matrix_is_told(client: Path) -> None:
+    write_image(client / SCENARIO / "641" / "000068_camera3.png", 31, (16, 12))
+    with pytest.raises(
+        DataError, match=r"is 16x12, but the optical axis of camera3 .* at \(4, 3\), far from its centre"
+    ):
+        opened(client)[0]
