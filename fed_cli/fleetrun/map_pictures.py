@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from fed_cli.fleetrun.pictures import add_bar, new_grid, save_grid
 from fed_core.types import Array
 
 #: Unknown cells.
@@ -16,38 +17,22 @@ def draw_maps(folder: Path, summary: dict[str, Any], methods: list[str]) -> Path
 
     Forward is up; cells that no camera sees are grey. True vehicles are outlined in the predicted maps.
     """
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
     rows = [row for sequence in summary["sequences"] for row in _rows(folder, sequence["name"], methods)]
-    columns = ["cameras", *methods, "truth"]
-    figure, axes = pyplot.subplots(
-        len(rows), len(columns), figsize=(2.6 * len(columns), 2.3 * len(rows)), squeeze=False, layout="constrained"
+    figure, axes = new_grid(
+        ["cameras", *methods, "truth"], [(name, cameras) for name, cameras, _ in rows], row_height=2.3
     )
-    colours = matplotlib.colormaps["magma"].with_extremes(bad=_GREY)
-    for axis, title in zip(axes[0], columns, strict=True):
-        axis.set_title(title)
-    for line, (name, cameras, maps) in zip(axes, rows, strict=True):
-        for axis in line:
-            axis.set_xticks([])
-            axis.set_yticks([])
-        line[0].imshow(cameras)
-        line[0].set_ylabel(name, fontsize=8)
+    from matplotlib import colormaps
+
+    colours = colormaps["magma"].with_extremes(bad=_GREY)
+    for line, (_, _, maps) in zip(axes, rows, strict=True):
         for axis, cells in zip(line[1:], maps, strict=True):
             image = axis.imshow(cells, cmap=colours, vmin=0.0, vmax=1.0, interpolation="nearest")
             middle = (len(cells) - 1) / 2
             axis.plot(middle, middle, marker="^", markersize=5, color="white", markeredgecolor="black")
             if cells is not maps[-1] and (maps[-1] > 0).any():
                 axis.contour(maps[-1] > 0, levels=[0.5], colors="cyan", linewidths=0.7)
-        bar = figure.colorbar(image, ax=line[-1], fraction=0.05)
-        bar.set_label("vehicle", fontsize=7)
-        bar.ax.tick_params(labelsize=6)
-    path = folder / "predictions.png"
-    figure.savefig(path, dpi=110)
-    pyplot.close(figure)
-    return path
+        add_bar(figure, image, line[-1], "vehicle")
+    return save_grid(figure, folder)
 
 
 def _rows(folder: Path, name: str, methods: list[str]) -> list[tuple[str, Array, list[Array]]]:

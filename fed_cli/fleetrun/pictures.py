@@ -1,5 +1,6 @@
 """The picture grid of a demo: image, depth served by each method, true depth."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,30 +11,49 @@ from fed_core.types import Array
 
 def draw_grid(folder: Path, summary: dict[str, Any], methods: list[str]) -> Path:
     """Draw one row per kept frame of each unseen sequence into ``predictions.png``; returns its path."""
+    rows = [row for sequence in summary["sequences"] for row in _rows(folder, sequence["name"], methods)]
+    figure, axes = new_grid(["image", *methods, "truth"], [(name, rgb) for name, rgb, _ in rows], row_height=2.05)
+    from matplotlib.colors import LogNorm
+
+    for line, (_, _, depths) in zip(axes, rows, strict=True):
+        near, far = _range(depths[-1])
+        for axis, depth in zip(line[1:], depths, strict=True):
+            image = axis.imshow(depth, cmap="turbo_r", norm=LogNorm(near, far))
+        add_bar(figure, image, line[-1], "m")
+    return save_grid(figure, folder)
+
+
+def new_grid(columns: Sequence[str], rows: Sequence[tuple[str, Array]], row_height: float) -> tuple[Any, Any]:
+    """Return a figure and its axes (rows, columns); a name and a picture for the first column begin each row."""
     import matplotlib
 
     matplotlib.use("Agg")
     from matplotlib import pyplot
 
-    rows = [row for sequence in summary["sequences"] for row in _rows(folder, sequence["name"], methods)]
-    columns = ["image", *methods, "truth"]
-    figure, axes = pyplot.subplots(
-        len(rows), len(columns), figsize=(2.6 * len(columns), 2.05 * len(rows)), squeeze=False, layout="constrained"
-    )
+    size = (2.6 * len(columns), row_height * len(rows))
+    figure, axes = pyplot.subplots(len(rows), len(columns), figsize=size, squeeze=False, layout="constrained")
     for axis, title in zip(axes[0], columns, strict=True):
         axis.set_title(title)
-    for line, (name, rgb, depths) in zip(axes, rows, strict=True):
+    for line, (name, picture) in zip(axes, rows, strict=True):
         for axis in line:
             axis.set_xticks([])
             axis.set_yticks([])
-        line[0].imshow(rgb)
+        line[0].imshow(picture)
         line[0].set_ylabel(name, fontsize=8)
-        near, far = _range(depths[-1])
-        for axis, depth in zip(line[1:], depths, strict=True):
-            image = axis.imshow(depth, cmap="turbo_r", norm=matplotlib.colors.LogNorm(near, far))
-        bar = figure.colorbar(image, ax=line[-1], fraction=0.05)
-        bar.set_label("m", fontsize=7)
-        bar.ax.tick_params(labelsize=6)
+    return figure, axes
+
+
+def add_bar(figure: Any, image: Any, axis: Any, label: str) -> None:
+    """Put the scale of the colours beside the last picture of a row."""
+    bar = figure.colorbar(image, ax=axis, fraction=0.05)
+    bar.set_label(label, fontsize=7)
+    bar.ax.tick_params(labelsize=6)
+
+
+def save_grid(figure: Any, folder: Path) -> Path:
+    """Write ``predictions.png`` and return its path."""
+    from matplotlib import pyplot
+
     path = folder / "predictions.png"
     figure.savefig(path, dpi=110)
     pyplot.close(figure)

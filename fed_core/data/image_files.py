@@ -82,3 +82,16 @@ def _read_npy(path: Path) -> Array | None:
         raise DataError(f"cannot read {path}: {err.strerror}") from err
     except (OSError, ValueError, EOFError):
         return None
+
+
+def encode_png(image: Array, compression: int) -> bytes:
+    """Return a PNG of an image as OpenCV has it, (H, W) or (H, W, 3) blue first.
+
+    Args:
+        image: uint8 or uint16.
+        compression: 0 (fast) to 9 (small).
+    """
+    done, data = cv2.imencode(".png", np.ascontiguousarray(image), [cv2.IMWRITE_PNG_COMPRESSION, compression])
+    if not done:
+        raise DataError(f"an image {image.dtype} {image.shape} cannot be written as PNG")
+    return bytes(data.tobytes())

@@ -22,7 +22,7 @@ from fed_core.training.jobs import Toolbox
 
 MakeToolbox = Callable[[], Toolbox]
 #: (what, done, total): what runs and how far it is.
-OnStep = Callable[[str, int, int], None]
+OnWork = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Workers:
         on_step: called in a thread of this process with every step of any worker.
     """
 
-    def __init__(self, count: int, make_toolbox: MakeToolbox, on_step: OnStep = lambda what, done, total: None) -> None:
+    def __init__(self, count: int, make_toolbox: MakeToolbox, on_step: OnWork = lambda what, done, total: None) -> None:
         context = multiprocessing.get_context("spawn")
         self._queue: Any = context.Queue()
         self._on_step = on_step

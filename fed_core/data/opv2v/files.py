@@ -1,5 +1,6 @@
 """Folders and files of OPV2V: scenario / vehicle / frame number with ``.yaml``, ``_camera0.png``, ``_bev_*.png``."""
 
+import os
 import re
 from pathlib import Path
 
@@ -84,6 +85,17 @@ def image_file(vehicle: Path, frame: str, camera: int) -> Path:
 def mask_file(vehicle: Path, frame: str, label: str) -> Path:
     """Return the mask of a label, one of :data:`LABELS`."""
     return vehicle / f"{frame}_{LABELS[label]}.png"
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Write a file that is there whole or not at all, and its folder; :class:`DataError` where that fails."""
+    part = path.with_name(path.name + ".part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part.write_bytes(data)
+        os.replace(part, path)
+    except OSError as err:
+        raise DataError(f"cannot write {path}: {err.strerror}") from err
 
 
 def _names(folder: Path) -> list[str]:

@@ -2,7 +2,7 @@
 
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -91,7 +91,6 @@ class Opv2vSequence:
         self.name, self.source = name, str(scenarios[0].parent)
         self.options = options or BevOptions()
         self.scenarios = tuple(scenarios)
-        self._part = part
         self._places = [place for scenario in scenarios for place in self._chosen(scenario)][part]
         if not self._places:
             raise DataError(f"client {name!r} has no frame in the part that is asked for")
@@ -120,10 +119,6 @@ class Opv2vSequence:
             stamp_ns=self.stamp_ns(index),
             vehicle=place.vehicle.name,
         )
-
-    def at_epoch(self, epoch: int) -> "Opv2vSequence":
-        """Return the sequence of another epoch: with ``vehicle: drawn`` other vehicles, else the same ones."""
-        return Opv2vSequence(self.name, self.scenarios, replace(self.options, epoch=epoch), self._part)
 
     def scenario(self, index: int) -> str:
         """Return the name of the scenario of frame ``index``."""

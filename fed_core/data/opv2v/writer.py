@@ -1,25 +1,26 @@
 """Writes frames of a vehicle as OPV2V folders, one by one: what a robot records of itself."""
 
 import json
-import os
 import shutil
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
-import cv2
 import numpy as np
 import yaml
 
+from fed_core.data.image_files import encode_png
 from fed_core.data.opv2v import files
 from fed_core.data.opv2v.poses import Floats
 from fed_core.data.opv2v.sequence import BevOptions
 from fed_core.errors import DataError
-from fed_core.types import Array, BevFrame
+from fed_core.types import BevFrame
 
 #: A jump of time by more than this, or back, starts the next scenario.
 GAP_NS = 5_000_000_000
 RATE_HZ = BevOptions().rate_hz
+#: A robot writes while it drives: fast before small.
+_COMPRESSION = 1
 #: Cosine of the pitch from which on roll and yaw differ.
 _UPRIGHT = 1e-9
 #: How the folder must be opened; it lies in it.
@@ -59,9 +60,13 @@ class Opv2vWriter:
             raise DataError(f"{told.format(*shape)}; {first}; record them apart")
         folder, name = self._place(frame.stamp_ns, frame.vehicle)
         for camera, image in zip(frame.cameras, frame.images, strict=True):
-            _write(files.image_file(folder, name, camera), _png(image[..., ::-1]))
-        _write(files.mask_file(folder, name, "visible"), _png(frame.mask.astype(np.uint8) * 255))
-        _write(files.pose_file(folder, name), yaml.safe_dump(_poses(frame), default_flow_style=None).encode())
+            files.write_whole(files.image_file(folder, name, camera), encode_png(image[..., ::-1], _COMPRESSION))
+        files.write_whole(
+            files.mask_file(folder, name, "visible"), encode_png(frame.mask.astype(np.uint8) * 255, _COMPRESSION)
+        )
+        files.write_whole(
+            files.pose_file(folder, name), yaml.safe_dump(_poses(frame), default_flow_style=None).encode()
+        )
 
     def close(self) -> None:
         """Finish the recording."""
@@ -69,7 +74,7 @@ class Opv2vWriter:
             raise DataError(f"nothing was recorded for {self._path}")
         cameras, cells, side_m = self._shape
         options = {"cameras": list(cameras), "map_size": cells, "radius_m": side_m / 2, "amcm_mask": self._known}
-        _write(self._path / OPTIONS, json.dumps(options).encode())
+        files.write_whole(self._path / OPTIONS, json.dumps(options).encode())
 
     def discard(self) -> None:
         """Delete what was written."""
@@ -116,20 +121,3 @@ def _poses(frame: BevFrame) -> dict[str, Any]:
     for camera, matrix, pose in zip(frame.cameras, frame.intrinsics, frame.extrinsics, strict=True):
         tree[f"camera{camera}"] = {"cords": pose_of(pose), "intrinsic": matrix.tolist()}
     return tree
-
-
-def _png(image: Array) -> bytes:
-    done, data = cv2.imencode(".png", np.ascontiguousarray(image), [cv2.IMWRITE_PNG_COMPRESSION, 1])
-    if not done:
-        raise DataError(f"an image {image.dtype} {image.shape} cannot be written as PNG")
-    return bytes(data.tobytes())
-
-
-def _write(path: Path, data: bytes) -> None:
-    part = path.with_name(path.name + ".part")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part.write_bytes(data)
-        os.replace(part, path)
-    except OSError as err:
-        raise DataError(f"cannot write {path}: {err.strerror}") from err

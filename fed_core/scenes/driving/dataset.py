@@ -1,30 +1,29 @@
 """Writes the stand-in for OPV2V: clients, scenarios and frames as files; goes on where it was stopped."""
 
 import json
-import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import cv2
 import numpy as np
 import yaml
 
 from fed_core.config import check, option, to_tree
-from fed_core.data.opv2v.files import GENERATED_YEAR, SPLITS
+from fed_core.data.image_files import encode_png
+from fed_core.data.opv2v.files import GENERATED_YEAR, SPLITS, write_whole
 from fed_core.data.opv2v.use_cases import OWN_FILE
 from fed_core.errors import ConfigError, DataError
 from fed_core.scenes.driving.carriers import CLIENTS, client_kind
 from fed_core.scenes.driving.scenario import Recorded, Recording, Scenario
-from fed_core.types import Array
 from fed_core.wire.files import write_text
 
 RECIPE = "recipe.json"
 #: Changes where the same recipe gives other files.
 VERSION = 1
 RATE_HZ = 10.0
+_COMPRESSION = 3
 #: Scenarios are called after times from here on; no real recording is that old.
 _FIRST_NAME = datetime(GENERATED_YEAR, 1, 1)
 
@@ -169,28 +168,11 @@ def _written(root: Path, planned: PlannedScenario, options: DrivingOptions) -> I
 
 def _write_frame(folder: Path, name: str, recorded: Recorded) -> None:
     for camera, image in enumerate(recorded.images):
-        _write(folder / f"{name}_camera{camera}.png", _png(image[..., ::-1]))
+        write_whole(folder / f"{name}_camera{camera}.png", encode_png(image[..., ::-1], _COMPRESSION))
     for label, picture in recorded.maps.items():
-        _write(folder / f"{name}_bev_{label}.png", _png(picture))
+        write_whole(folder / f"{name}_bev_{label}.png", encode_png(picture, _COMPRESSION))
     poses = yaml.dump(recorded.poses, Dumper=_DUMPER, default_flow_style=None, sort_keys=False)
-    _write(folder / f"{name}.yaml", poses.encode())
-
-
-def _png(image: Array) -> bytes:
-    done, data = cv2.imencode(".png", np.ascontiguousarray(image), [cv2.IMWRITE_PNG_COMPRESSION, 3])
-    if not done:
-        raise DataError(f"an image {image.dtype} {image.shape} cannot be written as PNG")
-    return bytes(data.tobytes())
-
-
-def _write(path: Path, data: bytes) -> None:
-    part = path.with_name(path.name + ".part")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part.write_bytes(data)
-        os.replace(part, path)
-    except OSError as err:
-        raise DataError(f"cannot write {path}: {err.strerror}") from err
+    write_whole(folder / f"{name}.yaml", poses.encode())
 
 
 def _claim(root: Path, options: DrivingOptions) -> None:

@@ -14,7 +14,7 @@ from fed_core.requests import Installation, starting_point, trained_file
 from fed_core.study.base import Moment, Run
 from fed_core.study.config import CENTRALISED, POOL
 from fed_core.study.scenario import StudySequence
-from fed_core.tasks.base import tasks
+from fed_core.tasks.bev import BevTask
 from fed_core.training.jobs import prepared_samples, start_weights
 from fed_core.types import Array, BevFrame, ModelSignature
 from fed_core.wire.codec import open_tensors
@@ -91,7 +91,7 @@ def read_scored(run: Run) -> list[Scored]:
 
 def score(run: Run, scored: Scored) -> dict[str, float | None]:
     """Return iou_global and iou_frame [1] of the loaded model; None where no vehicle is true or claimed."""
-    counts = tasks.get(run.job.config.task)().score(run.network, scored.dataset)  # type: ignore[attr-defined]
+    counts = BevTask().score(run.network, scored.dataset)
     return {"iou_global": _finite(iou_global(counts)), "iou_frame": _finite(iou_frame(counts))}
 
 
@@ -118,9 +118,9 @@ def _finite(value: float) -> float | None:
     return value if np.isfinite(value) else None
 
 
-def middle_frame(scored: Scored, task: str) -> BevFrame:
+def middle_frame(scored: Scored) -> BevFrame:
     """Return the frame that pictures show, the readable one that is nearest to the middle."""
-    sequence = tasks.get(task)().open(scored.sequence.source, Path())
+    sequence = BevTask().open(scored.sequence.source, Path())
     middle = len(sequence) // 2
     for index in sorted(range(len(sequence)), key=lambda index: abs(index - middle)):
         try:
@@ -133,7 +133,7 @@ def middle_frame(scored: Scored, task: str) -> BevFrame:
 
 def predict(run: Run, frame: BevFrame) -> npt.NDArray[np.float32]:
     """Return the loaded model's map (S, S) float32, probability of a vehicle."""
-    return np.asarray(tasks.get(run.job.config.task)().predict(run.network, frame), np.float32)
+    return np.asarray(BevTask().predict(run.network, frame), np.float32)
 
 
 def mean(values: Sequence[float | None]) -> float | None:

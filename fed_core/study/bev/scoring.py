@@ -29,10 +29,7 @@ class BevScores(Scores):
         self._clients = tuple(client.name for client in run.job.scenario.clients)
         self._show = {}
         if run.job.panels:
-            self._show = {
-                client: evaluation.middle_frame(self._scored[client, TEST], run.job.config.task)
-                for client in self._clients
-            }
+            self._show = {client: evaluation.middle_frame(self._scored[client, TEST]) for client in self._clients}
 
     def round(self, moment: Moment, lines: Sequence[Line]) -> dict[str, Any]:
         """Return the figures of a round; clients are scored in every ``score_step``-th and the last."""

@@ -112,14 +112,13 @@ def test_roadside_units_faulty_scenarios_and_additional_files_are_left_out(clien
 
 
 def test_training_draws_a_vehicle_for_each_epoch(client: Path) -> None:
-    drawn = opened(client, vehicle="drawn", seed=3)
-    epochs = [drawn.at_epoch(epoch) for epoch in range(12)]
+    epochs = [opened(client, vehicle="drawn", seed=3, epoch=epoch) for epoch in range(12)]
 
     assert {sequence[0].vehicle for sequence in epochs} == {"641", "650"}
     assert {len(sequence) for sequence in epochs} == {2, 3}
-    again = opened(client, vehicle="drawn", seed=3)
-    assert [again.at_epoch(e)[0].vehicle for e in range(12)] == [sequence[0].vehicle for sequence in epochs]
-    assert [opened(client).at_epoch(e)[0].vehicle for e in range(3)] == ["641"] * 3
+    again = [opened(client, vehicle="drawn", seed=3, epoch=epoch) for epoch in range(12)]
+    assert [sequence[0].vehicle for sequence in again] == [sequence[0].vehicle for sequence in epochs]
+    assert [opened(client, epoch=epoch)[0].vehicle for epoch in range(3)] == ["641"] * 3
 
 
 def test_the_draw_of_a_scenario_does_not_depend_on_the_others(client: Path) -> None:

@@ -129,8 +129,8 @@ def test_every_round_draws_vehicles_anew(tmp_path: Path, client: Path) -> None:
 
     drawn = counts(range(1, 8), {"vehicle": "drawn"})
 
-    opened = Opv2vSequence("bus", [client / SCENARIO], BevOptions(vehicle="drawn", map_size=32))
-    assert drawn == [len(opened.at_epoch(epoch)) for epoch in range(7)] and set(drawn) == {4, 2}
+    options = [BevOptions(vehicle="drawn", map_size=32, epoch=epoch) for epoch in range(7)]
+    assert drawn == [len(Opv2vSequence("bus", [client / SCENARIO], each)) for each in options] and set(drawn) == {4, 2}
     assert len(jobs._prepared) == 1, "what earlier rounds drew is kept"
     assert counts(range(3, 6), {"vehicle": "drawn"}, pooled=True) == drawn[2:5]
     assert counts(range(1, 4), {"vehicle": "drawn", "epoch": 2}) == drawn[2:5]
