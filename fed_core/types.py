@@ -7,7 +7,7 @@ K clusters.
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -20,6 +20,19 @@ Json: TypeAlias = "None | bool | int | float | str | list[Json] | dict[str, Json
 #: Normalisation that every network expects of an RGB image: (x / 255 - IMAGE_MEAN) / IMAGE_STD, from ImageNet.
 IMAGE_MEAN = (0.485, 0.456, 0.406)
 IMAGE_STD = (0.229, 0.224, 0.225)
+#: What 3D detection tells apart, by index: the ten classes of the nuScenes detection task.
+DETECTION_CLASSES = (
+    "car",
+    "truck",
+    "construction_vehicle",
+    "bus",
+    "trailer",
+    "barrier",
+    "motorcycle",
+    "bicycle",
+    "pedestrian",
+    "traffic_cone",
+)
 #: Tensors by name. Implementations may read one tensor from disk at each access, so take each once.
 Tensors: TypeAlias = Mapping[str, Array]
 
@@ -203,3 +216,74 @@ class BevFrame(RigFrame):
     mask: npt.NDArray[np.bool_]
     known: npt.NDArray[np.bool_]
     metres_per_cell: float
+
+
+@dataclass(frozen=True)
+class Boxes3D:
+    """M boxes in one frame of axes, true or predicted.
+
+    Attributes:
+        centres: (M, 3) float64 geometric centres [m].
+        sizes: (M, 3) float64 length (along the heading), width, height [m].
+        yaws: (M,) float64 heading about z [rad], 0 along +x, counter-clockwise.
+        velocities: (M, 2) float64 along x and y [m/s], NaN = unknown.
+        labels: (M,) int64 indices into :data:`DETECTION_CLASSES`.
+        scores: (M,) float64 in [0, 1]; 1 for true boxes.
+        num_points: (M,) int64 LiDAR points inside true boxes; 0 for predictions.
+    """
+
+    centres: npt.NDArray[np.float64]
+    sizes: npt.NDArray[np.float64]
+    yaws: npt.NDArray[np.float64]
+    velocities: npt.NDArray[np.float64]
+    labels: npt.NDArray[np.int64]
+    scores: npt.NDArray[np.float64]
+    num_points: npt.NDArray[np.int64]
+
+    def __len__(self) -> int:
+        """Return M."""
+        return len(self.labels)
+
+    def take(self, index: Array) -> "Boxes3D":
+        """Return the boxes of an index array or a (M,) bool mask."""
+        return Boxes3D(*(getattr(self, each.name)[index] for each in fields(self)))
+
+
+@dataclass(frozen=True)
+class ScanFrame:
+    """What a vehicle's cameras and LiDAR see at one time; camera optical axes as in REP 103, x right, y down, z ahead.
+
+    Attributes:
+        cameras: N names ("CAM_FRONT"), in a fixed order.
+        images: N pictures (H, W, 3) uint8 RGB; sizes may differ between cameras.
+        intrinsics: (N, 3, 3) float64 pinhole matrices in pixels of ``images``.
+        lidar_to_camera: (N, 4, 4) float64 [m], LiDAR frame at the LiDAR's time to the optical frame at the camera's
+            time; the way the vehicle went in between is part of it.
+        points: (P, 5) float32 x, y, z [m] in the LiDAR frame (x right, y ahead, z up), intensity, time lag [s]; the
+            newest sweep first, its lag 0.
+        stamp_ns: time of the newest sweep in nanoseconds.
+        token: name of the frame, unique in its data set.
+        lidar_to_ego: (4, 4) float64 [m], to the vehicle's base (REP 105 base_link: x ahead, y left, z up).
+        ego_to_global: (4, 4) float64 [m], to the map, at the LiDAR's time.
+    """
+
+    cameras: tuple[str, ...]
+    images: tuple[npt.NDArray[np.uint8], ...]
+    intrinsics: npt.NDArray[np.float64]
+    lidar_to_camera: npt.NDArray[np.float64]
+    points: npt.NDArray[np.float32]
+    stamp_ns: int
+    token: str
+    lidar_to_ego: npt.NDArray[np.float64]
+    ego_to_global: npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class DetectionFrame(ScanFrame):
+    """A scan and the true boxes in its LiDAR frame; velocities are those over ground, in the same axes.
+
+    Attributes:
+        boxes: all boxes of the ten classes, also those without points; their order is that of the annotations.
+    """
+
+    boxes: Boxes3D

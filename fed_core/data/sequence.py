@@ -1,8 +1,8 @@
-"""What every reader, bag and generator gives: a named sequence of RGB-D frames, or of all cameras of a vehicle."""
+"""What every reader, bag and generator gives: a named sequence of RGB-D frames, or of all sensors of a vehicle."""
 
 from typing import Protocol
 
-from fed_core.types import BevFrame, DepthFrame
+from fed_core.types import BevFrame, DepthFrame, DetectionFrame
 
 
 class DepthSequence(Protocol):
@@ -38,4 +38,22 @@ class BevSequence(Protocol):
         """Return the number of frames."""
 
     def __getitem__(self, index: int) -> BevFrame:
+        """Return frame ``index``; raises ``IndexError`` past the end and ``DataError`` for a broken frame."""
+
+
+class DetectionSequence(Protocol):
+    """Scans of a vehicle with boxes around it, in time order within a scene, read one at a time.
+
+    Attributes:
+        name: short name, unique in its data set ("boston_day").
+        source: where it comes from (a folder).
+    """
+
+    name: str
+    source: str
+
+    def __len__(self) -> int:
+        """Return the number of frames."""
+
+    def __getitem__(self, index: int) -> DetectionFrame:
         """Return frame ``index``; raises ``IndexError`` past the end and ``DataError`` for a broken frame."""

@@ -1,0 +1,1 @@
+"""3D detection: boxes of ten classes from cameras and LiDAR."""
