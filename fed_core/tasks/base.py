@@ -28,6 +28,10 @@ class Dataset(ABC):
     def size_bytes(self) -> int:
         """Memory that the samples take."""
 
+    def class_balanced(self, rng: np.random.Generator) -> list[int]:
+        """Return sample numbers of one epoch in which rare classes come as often as common ones."""
+        raise ConfigError("this task has no classes to balance; switch class balance off")
+
 
 class Task(ABC):
     """One kind of perception. Batches and outputs mean something to the task and its networks only."""

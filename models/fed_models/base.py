@@ -23,7 +23,7 @@ class NetworkConfig(ABC):
 
 
 #: Parts that a network may name, each by a method ``<part>_modules()`` that returns the paths of its modules.
-PARTS = ("head", "camera", "bev", "attention")
+PARTS = ("head", "camera", "bev", "attention", "image_backbone", "image_neck")
 
 networks: Registry[type[NetworkConfig]] = Registry("network", "fed_models")
 
