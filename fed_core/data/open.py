@@ -66,7 +66,9 @@ class SourceConfig:
     parts: tuple["SourceConfig", ...] = option((), help="sources whose frames follow each other")
     scenarios: tuple[str, ...] = option((), help="opv2v: only these scenarios of the folder")
     options: Mapping[str, Any] = field(
-        default_factory=dict, hash=False, metadata={"help": "opv2v: cameras, label, vehicle, amcm_mask"}
+        default_factory=dict,
+        hash=False,
+        metadata={"help": "opv2v: cameras, label, vehicle, amcm_mask; nuscenes: version, domain, split, scenes, ..."},
     )
 
     def __post_init__(self) -> None:
@@ -123,7 +125,8 @@ def open_source(tree: Any, base: Path) -> DepthSequence:
     """
     config = tree if isinstance(tree, SourceConfig) else from_tree(SourceConfig, tree, "source")
     if config.scenarios or config.options:
-        raise ConfigError("source: 'scenarios' and 'options' belong to folders of opv2v, which task bev reads")
+        tasks = "opv2v and nuscenes, which the tasks bev and detection read"
+        raise ConfigError(f"source: 'scenarios' and 'options' belong to folders of {tasks}")
     whole: DepthSequence
     if config.parts:
         whole = Concatenated([partial(open_source, part, base) for part in config.parts], config.name)

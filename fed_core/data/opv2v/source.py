@@ -1,43 +1,18 @@
 """Where frames of all cameras come from: an entry of a fleet file."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from fed_core.config import from_tree, to_tree
 from fed_core.data.open import SourceConfig
 from fed_core.data.opv2v.sequence import DRAWN, open_bev
+from fed_core.data.pooled import Pooled
 from fed_core.data.sequence import BevSequence
 from fed_core.errors import ConfigError
-from fed_core.types import BevFrame
 
 READER = "opv2v"
 _PASSED = ("data", "name", "start", "stop", "step", "scenarios", "options")
-
-
-class Pooled:
-    """Frames of several sequences, one after the other; follows :class:`fed_core.data.sequence.BevSequence`.
-
-    Args:
-        parts: the sequences.
-        name: of the whole; default tells how many parts there are.
-        part: frames to take, as ``slice`` does.
-    """
-
-    source = "several"
-
-    def __init__(self, parts: Sequence[BevSequence], name: str = "", part: slice = slice(None)) -> None:
-        self.name = name or f"pooled_{len(parts)}"
-        self._places = [(sequence, index) for sequence in parts for index in range(len(sequence))][part]
-
-    def __len__(self) -> int:
-        """Return the number of frames."""
-        return len(self._places)
-
-    def __getitem__(self, index: int) -> BevFrame:
-        """Return frame ``index``; a broken one raises ``DataError``."""
-        sequence, place = self._places[index]
-        return sequence[place]
 
 
 def open_source(source: Any, base: Path) -> BevSequence:
