@@ -5,7 +5,8 @@ representation with the head frozen. What is averaged, by samples, is the repres
 The network names the head by ``head_modules()``: decoder and last layer of a bird's eye network (feddwa spec 8).
 
 The first ``head_share`` of the round's steps trains the head, the rest the representation, so that a round costs what
-it costs with FedAvg. Norm layers of the frozen half keep their running statistics.
+it costs with FedAvg. Norm layers of the frozen half keep their running statistics. With ``mode: joint`` nothing is
+frozen: both train together in every step, which is FedPer (Arivazhagan et al. 2019, arXiv:1912.00818).
 """
 
 from dataclasses import dataclass
@@ -26,7 +27,11 @@ class FedRep(Personal):
 
     paper: ClassVar[str] = "Collins et al. 2021, arXiv:2102.07078"
 
-    head_share: float = option(0.5, help="share of a round's steps that trains the head", low=0.0, high=1.0)
+    mode: str = option(
+        "alternate", help="train head and representation one after the other, or together (FedPer)",
+        choices=("alternate", "joint"),
+    )  # fmt: skip
+    head_share: float = option(0.5, help="alternate: share of a round's steps that trains the head", low=0.0, high=1.0)
 
     def __post_init__(self) -> None:
         check(self)
@@ -36,8 +41,8 @@ class FedRep(Personal):
         return (HEAD,)
 
     def local_rule(self) -> LocalRule:
-        """Return the two halves of a round."""
-        return Alternating(self)
+        """Return the two halves of a round; training together needs nothing."""
+        return Alternating(self) if self.mode == "alternate" else LocalRule()
 
 
 class Alternating(LocalRule):

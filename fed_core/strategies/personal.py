@@ -1,11 +1,10 @@
-"""Methods that average a part of the network and keep the rest on each robot (FedRep, FedBEVT).
+"""Methods that average a part of the network and keep the rest on each robot (FedRep, FedBEVT, FedBN).
 
 Which tensors belong to a part is the network's own statement (:attr:`~fed_core.types.ModelSignature.parts`). What is
 private never travels: a robot starts every round from its own private tensors, the first one from those of the common
 initial model. So does a newcomer; its shared tensors are the fleet's.
 """
 
-from abc import abstractmethod
 from collections.abc import Sequence
 
 from fed_core.errors import StrategyError
@@ -15,11 +14,11 @@ from fed_core.types import ModelSignature
 
 
 class Personal(FedAvg):
-    """FedAvg over the tensors that travel."""
+    """FedAvg over the tensors that travel. A method overrides one of the first two methods."""
 
-    @abstractmethod
     def private_parts(self) -> tuple[str, ...]:
         """Return the names of the parts that stay on the robots."""
+        raise NotImplementedError
 
     def private(self, signature: ModelSignature) -> frozenset[str]:
         """Return the tensors that stay on the robots."""

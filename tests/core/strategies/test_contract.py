@@ -40,6 +40,8 @@ OPTIONS: dict[str, list[dict[str, object]]] = {
         {"dwa_direction": "size", "eta_g": 0.5},
     ],
     "fedbevt": [{}, {"cap_include_bev": True}],
+    "fedrep": [{}, {"mode": "joint"}],
+    "pcgrad": [{}, {"released": True}],
     "daloss": [{}, {"inner": "feddwa"}, {"inner": "hard", "inner_options": {"tau": 9.0}}],
 }
 #: Centralised training refuses more than one robot and has tests of its own.

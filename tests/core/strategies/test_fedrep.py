@@ -8,6 +8,7 @@ from fed_core.config import from_tree
 from fed_core.errors import ConfigError
 from fed_core.strategies.base import GLOBAL, LocalRule, LocalState, Strategy
 from fed_core.strategies.daloss import DALoss
+from fed_core.strategies.fedavg import FedAvg
 from fed_core.strategies.fedrep import FedRep
 from fed_core.types import ModelSignature
 from tests.core.strategies import first_steps
@@ -66,6 +67,13 @@ def test_one_step_trains_the_representation() -> None:
     assert changed(FedRep(head_share=0.4), steps=1) == BODY | STATISTICS
 
 
+def test_joint_training_is_fedavgs_with_a_head_that_stays() -> None:
+    joint = FedRep(mode="joint")
+    assert not differ(first_steps.first_round(joint), first_steps.first_round(FedAvg()))
+    assert changed(joint, steps=1) == HEAD | BODY | STATISTICS
+    assert set(SIGNATURE.parts["head"]).isdisjoint(joint.uploads(SIGNATURE))
+
+
 def test_everything_is_trainable_again_afterwards() -> None:
     network = tiny()
     rule = FedRep().local_rule()
@@ -108,3 +116,5 @@ def test_daloss_pulls_the_shared_tensors_alone() -> None:
 def test_wrong_options_are_named() -> None:
     with pytest.raises(ConfigError, match="FedRep.head_share is 1.5; it must lie between 0.0 and 1.0"):
         from_tree(FedRep, {"head_share": 1.5})
+    with pytest.raises(ConfigError, match="FedRep.mode is 'both'; choose one of alternate, joint"):
+        from_tree(FedRep, {"mode": "both"})

@@ -27,6 +27,9 @@ METHODS: list[tuple[str, dict[str, Any], dict[str, Any], set[str]]] = [
     ("feddwa", {"local_init": "persistent", "kld_source": "running"}, {"lr": 2e-2}, FEDDWA),
     ("daloss", {"inner": "feddwa", "kld_refresh": "per_round"}, {"lr": 2e-2}, FEDDWA),
     ("fedrep", {}, {"lr": 2e-2}, {"global"}),
+    ("fedrep", {"mode": "joint"}, {"lr": 2e-2}, {"global"}),
+    ("fedbn", {}, {}, {"global"}),
+    ("pcgrad", {}, {}, {"global"}),
     ("daloss", {"inner": "fedbevt"}, {"lr": 2e-2}, {"global"}),
     (
         "fedtp",
