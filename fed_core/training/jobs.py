@@ -124,7 +124,9 @@ def train_round(arguments: Mapping[str, Any], toolbox: Toolbox, on_progress: OnP
         num_samples=len(dataset),
         signature=signature,
         lr=config.lr_of(arguments["round"], arguments["total_rounds"]),
-        batches=lambda count: _probe_batches(task, dataset, count, config.batch_size, seed=seed, device=device),
+        batches=lambda count, size=config.batch_size: _probe_batches(
+            task, dataset, count, size, seed=seed, device=device
+        ),
         forward=task.forward,
         task_loss=lambda batch, outputs: task.loss(network, batch, outputs),
     )
