@@ -72,11 +72,13 @@ class ModelSignature:
         tensors: every tensor.
         parts: tensors by the part of the network that they belong to ("head", "camera", "attention"), for methods that
             treat such a part in its own way; only what the network names.
+        modules: class name of every module below the root by its path, in the network's order; may be empty.
     """
 
     architecture: str
     tensors: tuple[TensorSpec, ...]
     parts: Mapping[str, tuple[str, ...]] = field(default_factory=dict, hash=False)
+    modules: Mapping[str, str] = field(default_factory=dict, hash=False, compare=False)
 
     @property
     def digest(self) -> str:
@@ -98,14 +100,14 @@ class ModelSignature:
         """Return a JSON tree; :meth:`from_json` reads it."""
         rows: list[Json] = [[t.name, list(t.shape), t.dtype, t.trainable, t.owner, t.module] for t in self.tensors]
         parts: dict[str, Json] = {part: list(names) for part, names in self.parts.items()}
-        return {"architecture": self.architecture, "tensors": rows, "parts": parts}
+        return {"architecture": self.architecture, "tensors": rows, "parts": parts, "modules": {**self.modules}}
 
     @classmethod
     def from_json(cls, tree: Any) -> "ModelSignature":
         """Read what :meth:`to_json` wrote."""
         specs = (TensorSpec(n, tuple(s), d, bool(t), o, m) for n, s, d, t, o, m in tree["tensors"])
         parts = {part: tuple(names) for part, names in tree.get("parts", {}).items()}
-        return cls(str(tree["architecture"]), tuple(specs), parts)
+        return cls(str(tree["architecture"]), tuple(specs), parts, dict(tree.get("modules", {})))
 
 
 @dataclass(frozen=True)

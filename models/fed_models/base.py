@@ -55,7 +55,8 @@ def signature(network: nn.Module, name: str) -> ModelSignature:
         owner = key.rpartition(".")[0]
         kind = type(modules[owner]).__name__
         specs.append(TensorSpec(key, tuple(tensor.shape), _dtype(tensor), key in trainable, owner, kind))
-    return ModelSignature(name, tuple(specs), _parts(network, [spec.name for spec in specs]))
+    kinds = {path: type(module).__name__ for path, module in modules.items() if path}
+    return ModelSignature(name, tuple(specs), _parts(network, [spec.name for spec in specs]), kinds)
 
 
 def _parts(network: nn.Module, names: Sequence[str]) -> dict[str, tuple[str, ...]]:
