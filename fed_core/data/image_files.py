@@ -95,3 +95,16 @@ def encode_png(image: Array, compression: int) -> bytes:
     if not done:
         raise DataError(f"an image {image.dtype} {image.shape} cannot be written as PNG")
     return bytes(data.tobytes())
+
+
+def encode_jpeg(image: Array, quality: int) -> bytes:
+    """Return a JPEG of an image as OpenCV has it, (H, W) or (H, W, 3) uint8 blue first.
+
+    Args:
+        image: uint8.
+        quality: 1 (small) to 100.
+    """
+    done, data = cv2.imencode(".jpg", np.ascontiguousarray(image), [cv2.IMWRITE_JPEG_QUALITY, quality])
+    if not done:
+        raise DataError(f"an image {image.dtype} {image.shape} cannot be written as JPEG")
+    return bytes(data.tobytes())

@@ -157,7 +157,8 @@ def _scan(tables: "NuScenes", record: Record) -> Points:
     if len(data) % (4 * COLUMNS):
         raise DataError(f"{path} holds {len(data)} bytes, no whole points of {COLUMNS} x 4; the file is cut off")
     points = np.frombuffer(data, dtype="<f4").reshape(-1, COLUMNS)[:, :4]
-    return points[np.isfinite(points).all(1)]
+    finite: Points = points[np.isfinite(points).all(1)]
+    return finite
 
 
 def _sweeps(

@@ -108,7 +108,7 @@ def _table_loader(root: Path, version: str) -> Callable[[Any, str], Any]:
         logs = {token for record in records for token in record["log_tokens"]}
         lost = [log["token"] for log in self.log if log["token"] not in logs]
         if lost or not records:
-            records.append({"token": "no_map", "filename": "", "category": "semantic_prior", "log_tokens": lost})
+            records.append({"token": "missing_map", "filename": "", "category": "semantic_prior", "log_tokens": lost})
         return records
 
     return load
