@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from fed_cli.main import app
+from fed_core.errors import ConfigError
 
 generate_app = typer.Typer(
     no_args_is_help=True, help="Write made-up data in the folders of a published data set, for what cannot be had."
@@ -61,3 +62,64 @@ def generate_bev(
     for name, count in options.frames_of_clients().items():
         typer.echo(f"{name}: {count} training and {test_frames} test frames")
     typer.echo(f"synthetic data in {out}")
+
+
+@generate_app.command("detection")
+def generate_detection(
+    out: Annotated[Path, typer.Option(help="Folder for the data; new, or one that was stopped.", show_default=False)],
+    seed: Annotated[int, typer.Option(min=0, help="Another seed is other streets and traffic.")] = 0,
+    domains: Annotated[str, typer.Option(help="Letters of the domains.")] = "A,B,C,D,E",
+    train_scenes: Annotated[str, typer.Option(help="Training scenes of A, B, C, D, E.")] = "20,9,17,5,2",
+    val_scenes: Annotated[str, typer.Option(help="Validation scenes of A, B, C, D, E.")] = "10,5,11,3,2",
+    keyframes: Annotated[int, typer.Option(min=2, help="Keyframes of a scene, two per second.")] = 8,
+    sweeps: Annotated[int, typer.Option(min=0, help="LiDAR scans before each keyframe.")] = 1,
+    width: Annotated[int, typer.Option(min=16, help="Width of the pictures.")] = 160,
+    height: Annotated[int, typer.Option(min=16, help="Height of the pictures.")] = 64,
+    cameras: Annotated[str, typer.Option(help="Cameras by nuScenes' names.")] = "CAM_FRONT,CAM_BACK",
+    beams: Annotated[int, typer.Option(min=1, help="Rows of the LiDAR.")] = 20,
+    azimuths: Annotated[int, typer.Option(min=8, help="Columns of the LiDAR.")] = 240,
+) -> None:
+    """Streets of two cities by day, in rain and at night as nuScenes tables: cameras, LiDAR, 3D boxes. Resumes.
+
+    fedperc generate detection --out generated/detection
+
+    fedperc generate detection --out generated/night --domains D,E --keyframes 20
+    """
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    from fed_core.scenes.domains import KINDS, DomainOptions
+    from fed_core.scenes.domains import generate as write
+
+    options = DomainOptions(
+        seed=seed,
+        domains=_split(domains),
+        train_scenes=_counts(train_scenes, "--train-scenes"),
+        val_scenes=_counts(val_scenes, "--val-scenes"),
+        keyframes=keyframes,
+        sweeps=sweeps,
+        width=width,
+        height=height,
+        cameras=_split(cameras),
+        beams=beams,
+        azimuths=azimuths,
+    )
+    columns = (TextColumn("keyframes"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True)) as progress:
+        task = progress.add_task("keyframes", total=None)
+        write(out, options, lambda done, total: progress.update(task, completed=done, total=total))
+    for letter, train, val in zip(KINDS, options.train_scenes, options.val_scenes, strict=True):
+        if letter in options.domains:
+            typer.echo(f"{letter} {KINDS[letter].code}: {train} training and {val} validation scenes")
+    typer.echo(f"synthetic data in {out}")
+
+
+def _split(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
+def _counts(text: str, flag: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(part) for part in _split(text))
+    except ValueError as err:
+        raise ConfigError(f"{flag} is {text!r}; give counts with commas between, such as 20,9,17,5,2") from err

@@ -103,7 +103,12 @@ def plan_of(layout: str) -> Plan:
 
 def drawn_street(rng: np.random.Generator, layout: str, palette: Palette, reach_m: float) -> Street:
     """Return a street from -``reach_m`` to ``reach_m``, everything else drawn from ``rng``."""
-    return _Builder(rng, plan_of(layout), palette, reach_m).street
+    return planned_street(rng, plan_of(layout), palette, reach_m)
+
+
+def planned_street(rng: np.random.Generator, plan: Plan, palette: Palette, reach_m: float) -> Street:
+    """Return a street of a plan from -``reach_m`` to ``reach_m``, everything else drawn from ``rng``."""
+    return _Builder(rng, plan, palette, reach_m).street
 
 
 class _Builder:

@@ -1,6 +1,6 @@
 """What cameras see of a street with traffic: pictures, and how many pixels of each vehicle."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -10,6 +10,7 @@ from fed_core.scenes.driving.carriers import VIEW_DEG, Mount
 from fed_core.scenes.driving.palettes import atlas, sky_light
 from fed_core.scenes.driving.vehicles import Vehicle, vehicle_parts
 from fed_core.scenes.lighting import Sky
+from fed_core.scenes.materials import Atlas
 from fed_core.scenes.meshes import Floats, Mesh, merged
 from fed_core.scenes.raycast import Raycaster
 from fed_core.scenes.renderer import Pinhole, render
@@ -71,11 +72,21 @@ class Stage:
         parts: what stands still, meshes with their materials.
         sky: sky and sun.
         haze_per_m: share of light lost per metre.
+        surfaces: materials by the names in ``parts``; default: those of all driving worlds.
+        shapes: gives the meshes of a vehicle where it stands.
     """
 
-    def __init__(self, parts: Sequence[tuple[Mesh, str]], sky: Sky, haze_per_m: float) -> None:
-        self._sky, self._haze_per_m = sky, haze_per_m
-        self._still = _soup(parts, sky)
+    def __init__(
+        self,
+        parts: Sequence[tuple[Mesh, str]],
+        sky: Sky,
+        haze_per_m: float,
+        surfaces: Atlas | None = None,
+        shapes: Callable[[Vehicle], Sequence[tuple[Mesh, str]]] = vehicle_parts,
+    ) -> None:
+        self._sky, self._haze_per_m, self._build = sky, haze_per_m, shapes
+        self._surfaces = surfaces or atlas()
+        self._still = _soup(parts, sky, self._surfaces)
         corners = self._still.rows[self._still.faces, :2]
         self._low, self._high = corners.min(1), corners.max(1)
         self._shapes: dict[tuple[int, float], Soup] = {}
@@ -102,7 +113,7 @@ class Stage:
         """Return the vehicle at the origin; vehicles go straight on, so it is built once."""
         key = vehicle.number, vehicle.yaw
         if key not in self._shapes:
-            self._shapes[key] = _soup(vehicle_parts(replace(vehicle, place=(0.0, 0.0))), self._sky)
+            self._shapes[key] = _soup(self._build(replace(vehicle, place=(0.0, 0.0))), self._sky, self._surfaces)
         return self._shapes[key]
 
     def _world(self, soup: Soup, owner: npt.NDArray[np.int32]) -> World:
@@ -110,7 +121,7 @@ class Stage:
         return World(
             rays=rays,
             shadows=rays,
-            atlas=atlas(),
+            atlas=self._surfaces,
             corners=np.ascontiguousarray(soup.faces.T.astype(np.int32)),
             attributes=soup.rows[:, 3:].astype(np.float32),
             material=soup.material,
@@ -124,11 +135,11 @@ class Stage:
         )
 
 
-def _soup(parts: Sequence[tuple[Mesh, str]], sky: Sky) -> Soup:
+def _soup(parts: Sequence[tuple[Mesh, str]], sky: Sky, surfaces: Atlas) -> Soup:
     mesh = merged([mesh for mesh, _ in parts])
     light = sky_light(sky, mesh.normals)
     rows = np.concatenate([mesh.vertices, mesh.uvs, mesh.normals, mesh.colors, light], 1)
-    number = atlas().numbers
+    number = surfaces.numbers
     material = np.concatenate([np.full(len(part.faces), number[name], np.int32) for part, name in parts])
     return Soup(rows, mesh.faces, material)
 
