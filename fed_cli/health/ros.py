@@ -26,6 +26,7 @@ EXTRAS = (
     ("vision_msgs", "3D detections as vision_msgs", "apt install ros-$ROS_DISTRO-vision-msgs; markers work without it"),
     ("h5py", "HDF5 recordings", "pip install h5py"),
     ("nuscenes", "nuScenes", "pip install nuscenes-devkit==1.2.0"),
+    ("mmdet3d", "detectors of mmdet3d", "make setup-detection, with a wheel of mmcv 2.1.0 (docs/mmdet3d.md)"),
 )
 
 

@@ -134,7 +134,7 @@ class Mmdet3dDetector(nn.Module):
             meta["lidar2img"] = matrices[0] if single else list(matrices)
             for key in ("img_shape", "ori_shape", "pad_shape", "input_shape"):
                 meta[key] = shape if single else [(*shape, 3)] * len(matrices)
-            meta |= {"scale_factor": 1.0, "flip": False, "num_views": len(matrices)}
+            meta |= {"flip": False, "num_views": len(matrices)}
         return meta
 
 

@@ -58,7 +58,7 @@ def read_plan(libs: Libraries, path: str) -> DetectorPlan:
         raise ConfigError(f"mmdet3d config {path} has no 'model'; name the config of a detector, not a part of one")
     steps = list(_steps(_pipeline(config)))
     kinds = [str(step.get("type")) for step in steps]
-    _check_frame(config, kinds, path)
+    _check_frame(config, path)
     model = copy.deepcopy(config["model"])
     _simplify(model)
     views = [kind for kind in kinds if re.match(r"Load.*Image", kind)]
@@ -104,10 +104,10 @@ def _steps(steps: Sequence[Any]) -> Iterator[Mapping[str, Any]]:
             yield from _steps(step["transforms"])
 
 
-def _check_frame(config: Any, kinds: Sequence[str], path: str) -> None:
+def _check_frame(config: Any, path: str) -> None:
     dataset = (config.get("test_dataloader") or {}).get("dataset") or {}
     frame = str(dataset.get("box_type_3d", "LiDAR"))
-    if frame.lower() != "lidar" or any("Mono3D" in kind for kind in kinds):
+    if frame.lower() != "lidar":
         place = "a depth sensor" if frame == "Depth" else "a camera"
         text = f"mmdet3d config {path} finds boxes in the frame of {place}; take a detector of boxes in the LiDAR frame"
         raise ConfigError(text)
