@@ -13,14 +13,14 @@ from torch import Tensor, nn
 from fed_core.config import check, option
 from fed_core.errors import ConfigError, DataError, StoreError, WireError
 from fed_core.tasks.bev.loss import VEHICLE_WEIGHT
-from fed_core.types import Array, Tensors
+from fed_core.types import Array
 from fed_core.wire.codec import open_tensors
 from fed_models.base import NetworkConfig, load_arrays, networks
 from fed_models.bev import BevNetwork, BevOutput
 from fed_models.blocks.bev_geometry import GEOMETRIES, image_cells, map_cells, normalised, rays
 from fed_models.blocks.cross_window import CrossWindowAttention, MapAttention, camera_windows
 from fed_models.blocks.norms import NORMS, make_norm
-from fed_models.blocks.resnet import STRIDES, Bottleneck, ResNetEncoder
+from fed_models.blocks.resnet import STRIDES, Bottleneck, ResNetEncoder, without_classifier
 from fed_models.blocks.windows import merge, partition
 
 UPSAMPLINGS = ("bilinear", "nearest")
@@ -366,17 +366,8 @@ def _start_from(network: Fax, weights: str) -> None:
     try:
         tensors = open_tensors(weights)
         if "conv1.weight" in tensors:
-            load_arrays(network.encoder, _without_classifier(network.encoder, tensors))
+            load_arrays(network.encoder, without_classifier(network.encoder, tensors))
         else:
             load_arrays(network, tensors)
     except (StoreError, WireError) as err:
         raise ConfigError(f"weights {weights}: {err}; give a file of this network or of its ResNet") from err
-
-
-def _without_classifier(encoder: nn.Module, tensors: Tensors) -> dict[str, Array]:
-    """Return published tensors without the classifier; counters that old files lack start at 0."""
-    kept = {name: tensors[name] for name in tensors if not name.startswith("fc.")}
-    for name, tensor in encoder.state_dict().items():
-        if name.endswith("num_batches_tracked"):
-            kept.setdefault(name, tensor.numpy())
-    return kept

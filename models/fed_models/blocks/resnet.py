@@ -6,6 +6,7 @@ Layers carry the names of the published weights, so that a file of those fits.
 from torch import Tensor, nn
 from torch.nn import functional
 
+from fed_core.types import Array, Tensors
 from fed_models.blocks.norms import make_norm
 
 STRIDES = (8, 16, 32)
@@ -102,3 +103,12 @@ class ResNetEncoder(nn.Module):
 def _stage(channels_in: int, channels: int, count: int, norm: str) -> nn.Sequential:
     first = BasicBlock(channels_in, channels, stride=1 if channels_in == channels else 2, norm=norm)
     return nn.Sequential(first, *(BasicBlock(channels, channels, stride=1, norm=norm) for _ in range(count - 1)))
+
+
+def without_classifier(encoder: nn.Module, tensors: Tensors) -> dict[str, Array]:
+    """Return published tensors without the classifier; counters that old files lack start at 0."""
+    kept = {name: tensors[name] for name in tensors if not name.startswith("fc.")}
+    for name, tensor in encoder.state_dict().items():
+        if name.endswith("num_batches_tracked"):
+            kept.setdefault(name, tensor.numpy())
+    return kept

@@ -1,0 +1,161 @@
+"""The head of CMT: places of tokens and queries, decoder, branches (arXiv:2301.01283, fedcka spec 8.2)."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from fed_models.blocks import coordinates as co
+from fed_models.blocks.bev_backbone import ConvNorm
+from fed_models.blocks.box_code import Truth
+from fed_models.blocks.denoising import Noise, make_noise
+from fed_models.blocks.query_decoder import QueryDecoder, Transformer
+from fed_models.blocks.task_head import TaskHead
+
+#: Shares are kept this far from 0 and 1 before the logarithm.
+_EDGE = 1e-5
+#: Steps of an even spread over the unit square (the plastic number's powers).
+_EVEN = (0.7548776662466927, 0.5698402909980532)
+
+
+class HeadOutput(NamedTuple):
+    """What all decoder layers say of Q queries.
+
+    Attributes:
+        logits: (L, B, Q, 10) float32, classes of the normal queries.
+        codes: (L, B, Q, 10) float32, boxes of the normal queries, in metres of the LiDAR frame.
+        noise: denoising queries, only while training.
+        noise_logits: (L, B, P, 10) float32.
+        noise_codes: (L, B, P, 10) float32.
+    """
+
+    logits: Tensor
+    codes: Tensor
+    noise: Noise | None
+    noise_logits: Tensor
+    noise_codes: Tensor
+
+
+class CmtHead(nn.Module):
+    """Decoder over the tokens of map and pictures.
+
+    Args:
+        channels: of the map.
+        dim: features D of tokens and queries.
+        layers: decoder layers.
+        heads: attention heads.
+        queries: number of normal queries.
+        noise: denoising queries of a scan at most.
+        cells: cells per side of the map.
+        image_size: (H, W) of the pictures [pixels].
+        point_range: range [m].
+        momentum: of the batch normalisation.
+        encoding: name of the coordinate encoding.
+        even: references start evenly spread instead of uniformly drawn.
+    """
+
+    cell_places: Tensor
+    depths: Tensor
+
+    def __init__(
+        self,
+        channels: int,
+        dim: int,
+        *,
+        layers: int,
+        heads: int,
+        hidden: int,
+        queries: int,
+        noise: int,
+        cells: int,
+        image_size: tuple[int, int],
+        point_range: tuple[float, ...],
+        momentum: float,
+        encoding: str,
+        even: bool,
+    ) -> None:
+        super().__init__()
+        self._dim, self._noise, self._image_size, self._encoding = dim, noise, image_size, encoding
+        self.shared_conv = ConvNorm(nn.Conv2d(channels, dim, 3, padding=1, bias=False), momentum)
+        self.transformer = Transformer(QueryDecoder(layers, dim, heads, hidden=hidden))
+        self.bev_embedding = _mlp(2 * dim, dim, dim)
+        self.rv_embedding = _mlp(3 * co.NUM_DEPTHS, 4 * dim, dim)
+        self.reference_points = nn.Embedding(queries, 3)
+        nn.init.uniform_(self.reference_points.weight)
+        if even:
+            _spread(self.reference_points.weight)
+        self.task_heads = nn.ModuleList([TaskHead(dim, layers)])
+        self.space = co.PointRange(point_range)
+        self.register_buffer("cell_places", co.cell_places(cells), persistent=False)
+        self.register_buffer("depths", co.ray_depths(point_range[3]), persistent=False)
+
+    def forward(
+        self, images: Tensor, bev: Tensor, lidar_to_pixel: Tensor, truth: Sequence[Truth] | None = None
+    ) -> HeadOutput:
+        """Return what the queries find.
+
+        Args:
+            images: (B, N, D, h, w) float32 features of N pictures.
+            bev: (B, C, S, S) float32 map.
+            lidar_to_pixel: (B, N, 4, 4) float32.
+            truth: true boxes to make denoising queries of; None = make none.
+        """
+        batch = len(bev)
+        with torch.autocast(bev.device.type, enabled=False):
+            inverse = torch.linalg.inv(lidar_to_pixel.double()).float()
+        memory, places = self._memory(images, self.shared_conv(bev), inverse)
+        references = self.reference_points.weight.expand(batch, -1, -1)
+        noise = None if truth is None else make_noise(truth, self.space, references.shape[1], self._noise)
+        if noise is not None:
+            references = torch.cat((noise.references, references), 1)
+        found = self.transformer(
+            self._query_places(references, lidar_to_pixel, inverse), memory, places, noise and noise.mask
+        )
+        logits, codes = self.task_heads[0](found)
+        codes = torch.cat((self._centres(codes[..., :3], references), codes[..., 3:]), -1)
+        count = 0 if noise is None else noise.references.shape[1]
+        return HeadOutput(logits[:, :, count:], codes[:, :, count:], noise, logits[:, :, :count], codes[:, :, :count])
+
+    def _centres(self, moves: Tensor, references: Tensor) -> Tensor:
+        """Return centres (L, B, Q, 3) [m]: references moved before the sigmoid."""
+        inner = references.clamp(_EDGE, 1.0 - _EDGE)
+        return self.space.metres((moves + (inner / (1.0 - inner)).log()).sigmoid())
+
+    def _memory(self, images: Tensor, bev: Tensor, inverse: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the tokens (B, T, D) of map, then pictures, and their places (B, T, D)."""
+        size = (int(images.shape[3]), int(images.shape[4]))
+        pixels = co.token_pixels(size, self._image_size).to(bev.device)
+        rays = self._rays(pixels.view(1, 1, -1, 2), inverse).flatten(1, 2)
+        cells = self.bev_embedding(co.encode_places(self.cell_places, self._dim, self._encoding))
+        tokens = torch.cat((bev.flatten(2).transpose(1, 2), images.flatten(3).transpose(2, 3).flatten(1, 2)), 1)
+        return tokens, torch.cat((cells.expand(len(bev), -1, -1), rays), 1)
+
+    def _rays(self, pixels: Tensor, inverse: Tensor) -> Tensor:
+        """Return the places (B, N, T, D) of the rays of pixels (B or 1, N or 1, T, 2)."""
+        points = self.space.shares(co.ray_points(pixels, inverse, self.depths))
+        places: Tensor = self.rv_embedding(points.flatten(3))
+        return places
+
+    def _query_places(self, references: Tensor, lidar_to_pixel: Tensor, inverse: Tensor) -> Tensor:
+        """Return the places (B, Q, D): that of the cell, and of the rays in all cameras that see the reference."""
+        places: Tensor = self.bev_embedding(co.encode_places(references[..., :2], self._dim, self._encoding))
+        pixels, depth = co.project(self.space.metres(references), lidar_to_pixel)
+        height, width = self._image_size
+        inside = (pixels >= 0.0) & (pixels < pixels.new_tensor((width, height)))
+        seen = inside.all(-1) & (depth > co.NEAREST_M)
+        # Pixels of unseen points may be far off; a zero in their place keeps the sum below finite.
+        rays = self._rays(torch.where(seen[..., None], pixels, torch.zeros_like(pixels)), inverse)
+        return places + (rays * seen[..., None]).sum(1)
+
+
+def _mlp(features: int, hidden: int, dim: int) -> nn.Sequential:
+    return nn.Sequential(nn.Linear(features, hidden), nn.ReLU(), nn.Linear(hidden, dim))
+
+
+@torch.no_grad()
+def _spread(references: Tensor) -> None:
+    """Spread references evenly over the ground; their height is the middle of the range."""
+    steps = torch.arange(1, len(references) + 1)[:, None] * torch.tensor(_EVEN, dtype=torch.float64)
+    references[:, :2] = (steps % 1.0).float()
+    references[:, 2] = 0.5
