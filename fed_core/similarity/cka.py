@@ -224,10 +224,11 @@ def _constant(rows: float, mean: Any, n: int) -> bool:
 
 def _common(a: Any, b: Any) -> tuple[Any, Any]:
     """Return where the cells that both hold stand in ``a`` and in ``b``."""
-    known = {cell: place for place, cell in enumerate(b.tolist())}
-    pairs = [(place, known[cell]) for place, cell in enumerate(a.tolist()) if cell in known]
-    left, right = (list(side) for side in zip(*pairs, strict=True)) if pairs else ([], [])
-    return left, right
+    left, right = (cells.cpu().numpy() if hasattr(cells, "cpu") else cells for cells in (a, b))
+    if np.array_equal(left, right):
+        return slice(None), slice(None)
+    _, in_left, in_right = np.intersect1d(left, right, assume_unique=True, return_indices=True)
+    return in_left, in_right
 
 
 def _square(x: Any) -> float:

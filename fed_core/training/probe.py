@@ -1,0 +1,311 @@
+"""Compares two models layer by layer on a few frames, in one pass, without keeping activations (fedcka spec 3, 11).
+
+Both models see the same frame at the same time, each in a thread of its own, and only one of the two threads ever runs.
+The first goes on until a scored module has an output and waits there, inside the hook; the second goes on until it has
+the same output; the pair is compared and both outputs are dropped. So what is held beside a bare forward pass is what
+the waiting model needs where it stands: the input and output of one module, and blocks of 2 MB in float64.
+
+- A module that is called several times in a forward counts with its last call; one that is not called has no score.
+- Outputs belong to one frame: nothing of the frame before is ever compared.
+- Frames have to come one by one (batch size 1): rows are the tokens of a frame, scores the mean over frames.
+"""
+
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from fed_core.errors import ConfigError
+from fed_core.similarity.cka import BIASED, SparseRows, check_estimator, cka, mean_over_frames, sparse_cka
+
+Forward = Callable[[nn.Module, Any], Any]
+
+LAYOUTS = ("features", "released")
+_CHANNELS_FIRST = (
+    nn.modules.conv._ConvNd,
+    nn.modules.batchnorm._NormBase,
+    nn.GroupNorm,
+)
+_CHANNELS_LAST = (nn.Linear, nn.LayerNorm, nn.MultiheadAttention, nn.Embedding)
+
+
+@dataclass(frozen=True)
+class LayerScore:
+    """How alike one layer is in both models.
+
+    Attributes:
+        mean: of the finite values of the frames; NaN where there is none.
+        per_frame: CKA of each frame.
+        n: rows of the last frame.
+        p: features of both models, the smaller count.
+    """
+
+    mean: float
+    per_frame: tuple[float, ...]
+    n: int = 0
+    p: int = 0
+
+
+def call(model: nn.Module, frame: Any) -> Any:
+    """Call a model with a frame."""
+    return model(frame)
+
+
+@dataclass(frozen=True)
+class CkaProbe:
+    """Both models, the frames and the layers to compare; :meth:`scores` does the work.
+
+    Attributes:
+        model_a: the first model, on the device of the frames.
+        model_b: another copy of the same network.
+        frames: batches of one frame.
+        units: paths of the modules whose outputs are compared, in order.
+        estimator: "biased" or "debiased".
+        forward: ``forward(model, frame)``.
+        layout: what is a feature: "features" reads the channels of convolutions and norms and the last axis of linear
+            layers, "released" the released code's table, which takes the tokens of a Conv1d for its features.
+        eval_mode: put both models into eval mode for the time of the probe; without it the caller chose.
+    """
+
+    model_a: nn.Module
+    model_b: nn.Module
+    frames: Iterable[Any]
+    units: Sequence[str]
+    estimator: str = BIASED
+    forward: Forward = call
+    layout: str = "features"
+    eval_mode: bool = True
+
+    def __post_init__(self) -> None:
+        check_estimator(self.estimator)
+        if self.layout not in LAYOUTS:
+            raise ConfigError(f"no layout of features is called {self.layout!r}; known: {', '.join(LAYOUTS)}")
+        if self.model_a is self.model_b:
+            raise ConfigError("the probe compares two models, but both are the same object; give it a copy")
+
+    def scores(self) -> dict[str, LayerScore]:
+        """Return the scores by unit; units that no frame reached have a NaN."""
+        found: dict[str, list[_Pair]] = {unit: [] for unit in self.units}
+        models = (self.model_a, self.model_b)
+        with _settled(models, self.eval_mode):
+            for frame in self.frames:
+                for unit, pair in _Frame(self, frame).compare().items():
+                    found[unit].append(pair)
+        return {unit: _score(pairs) for unit, pairs in found.items()}
+
+
+@dataclass(frozen=True)
+class _Pair:
+    value: float
+    n: int
+    p: int
+
+
+def _score(pairs: Sequence[_Pair]) -> LayerScore:
+    values = tuple(pair.value for pair in pairs)
+    last = pairs[-1] if pairs else _Pair(float("nan"), 0, 0)
+    return LayerScore(mean_over_frames(values), values, last.n, last.p)
+
+
+#: A unit and how often its module was called before in this frame.
+_Event = tuple[str, int]
+
+
+@dataclass
+class _Side:
+    """One model in one frame.
+
+    Attributes:
+        outputs: what waits to be compared.
+        sparse: the newest sparse output; a dense one of as many rows (a norm inside a sparse block) has its cells.
+    """
+
+    calls: Counter[str] = field(default_factory=Counter)
+    outputs: dict[_Event, Any] = field(default_factory=dict)
+    sparse: Any = None
+
+    def take(self, unit: str, module: nn.Module, output: Any, layout: str) -> _Event:
+        """Keep an output until the other side has it, too."""
+        event = unit, self.calls[unit]
+        self.calls[unit] += 1
+        found = _first(output)
+        if _is_sparse(found):
+            self.sparse = found
+        self.outputs[event] = self._rows(found, module, layout)
+        return event
+
+    def _rows(self, found: Any, module: nn.Module, layout: str) -> Any:
+        if _is_sparse(found):
+            return sparse_rows(found)
+        if found is None:
+            return None
+        if self.sparse is not None and found.ndim == 2 and len(found) == len(self.sparse.features):
+            return sparse_rows(self.sparse, found)
+        return rows(found, module if layout == "features" else None)
+
+
+class _Frame:
+    """One frame in both models, in lock-step."""
+
+    def __init__(self, probe: CkaProbe, frame: Any) -> None:
+        self._probe, self._frame = probe, frame
+        self._a, self._b = _Side(), _Side()
+        self._found: dict[str, _Pair] = {}
+        self._turn_a, self._turn_b = threading.Semaphore(0), threading.Semaphore(0)
+        self._over = self._draining = False
+        self._error: BaseException | None = None
+
+    def compare(self) -> dict[str, _Pair]:
+        """Return what was compared in this frame."""
+        thread = threading.Thread(target=self._run_first, daemon=True)
+        thread.start()
+        try:
+            self._forward(self._probe.model_b, self._on_second)
+        finally:
+            self._draining = True
+            self._advance()
+            thread.join()
+        if self._error is not None:
+            raise self._error
+        return self._found
+
+    def _run_first(self) -> None:
+        self._turn_a.acquire()
+        try:
+            self._forward(self._probe.model_a, self._on_first)
+        except _Stopped:
+            pass
+        except BaseException as err:  # raised again by the other thread
+            self._error = err
+        finally:
+            self._over = True
+            self._turn_b.release()
+
+    def _forward(self, model: nn.Module, hook: Callable[[str, nn.Module, Any], None]) -> None:
+        with torch.no_grad(), _hooks(model, self._probe.units, hook):
+            self._probe.forward(model, self._frame)
+
+    def _advance(self) -> None:
+        """Let the first model go on to its next output."""
+        if not self._over:
+            self._turn_a.release()
+            self._turn_b.acquire()
+        if self._error is not None:
+            raise self._error
+
+    def _on_first(self, unit: str, module: nn.Module, output: Any) -> None:
+        if self._draining:
+            raise _Stopped
+        self._a.take(unit, module, output, self._probe.layout)
+        self._turn_b.release()
+        self._turn_a.acquire()
+
+    def _on_second(self, unit: str, module: nn.Module, output: Any) -> None:
+        event = self._b.take(unit, module, output, self._probe.layout)
+        mine = self._b.outputs.pop(event)
+        while event not in self._a.outputs and not self._over:
+            # What the first model has ahead of the second may be overwritten in place when it goes on.
+            self._a.outputs = {key: _copied(value) for key, value in self._a.outputs.items()}
+            self._advance()
+        if event in self._a.outputs:
+            self._found[unit] = _compared(self._a.outputs.pop(event), mine, self._probe.estimator)
+
+
+class _Stopped(Exception):  # noqa: N818 - no error: the second model is done, nobody waits for the rest of the first
+    pass
+
+
+def _compared(a: Any, b: Any, estimator: str) -> _Pair:
+    if a is None or b is None or isinstance(a, SparseRows) is not isinstance(b, SparseRows):
+        return _Pair(float("nan"), 0, 0)
+    if isinstance(a, SparseRows):
+        width = min(a.features.shape[1], b.features.shape[1])
+        return _Pair(sparse_cka(a, b, estimator), min(a.volume, b.volume), width)
+    return _Pair(cka(a, b, estimator), min(len(a), len(b)), min(a.shape[1], b.shape[1]))
+
+
+def _copied(value: Any) -> Any:
+    return value.clone() if isinstance(value, Tensor) else value
+
+
+def rows(output: Tensor, module: nn.Module | None = None) -> Tensor:
+    """Return an output as (n, p) rows of samples; a view where that is possible.
+
+    Args:
+        output: (B, C, H, W), (a, b, d) with features last, (n, p), (n,), or more axes, of which the first are rows.
+        module: what made it, if its kind shall tell where the features are; None = by the number of axes only.
+    """
+    if output.ndim > 2 and isinstance(module, _CHANNELS_FIRST):
+        output = output.movedim(1, -1)
+        return output.reshape(-1, output.shape[-1])
+    if output.ndim > 2 and isinstance(module, _CHANNELS_LAST):
+        return output.reshape(-1, output.shape[-1])
+    if output.ndim == 4:
+        return output.movedim(1, -1).reshape(-1, output.shape[1])
+    if output.ndim == 3:
+        return output.reshape(-1, output.shape[-1])
+    if output.ndim == 2:
+        return output
+    return output.reshape(-1, 1) if output.ndim < 2 else output.reshape(len(output), -1)
+
+
+def sparse_rows(tensor: Any, features: Tensor | None = None) -> SparseRows:
+    """Return the active cells of a sparse tensor as spconv has it.
+
+    Args:
+        tensor: with ``features`` (N, C), ``indices`` (N, 1 + axes), the first of which is the place in the batch,
+            ``spatial_shape`` and ``batch_size``.
+        features: other values of the same cells.
+    """
+    shape = [int(tensor.batch_size), *(int(size) for size in tensor.spatial_shape)]
+    cells = torch.zeros(len(tensor.indices), dtype=torch.int64, device=tensor.indices.device)
+    for axis, size in enumerate(shape):
+        cells = cells * size + tensor.indices[:, axis].long()
+    volume = 1
+    for size in shape:
+        volume *= size
+    return SparseRows(tensor.features if features is None else features, cells, volume)
+
+
+def _is_sparse(value: Any) -> bool:
+    return all(hasattr(value, name) for name in ("features", "indices", "spatial_shape", "batch_size"))
+
+
+def _first(output: Any) -> Any:
+    """Return the first floating tensor or sparse tensor of an output, None where there is none."""
+    if _is_sparse(output) or (isinstance(output, Tensor) and output.is_floating_point()):
+        return output
+    parts = output.values() if isinstance(output, Mapping) else output if isinstance(output, (tuple, list)) else ()
+    return next((found for found in map(_first, parts) if found is not None), None)
+
+
+@contextmanager
+def _hooks(model: nn.Module, units: Sequence[str], hook: Callable[[str, nn.Module, Any], None]) -> Iterator[None]:
+    def on(unit: str) -> Callable[[nn.Module, Any, Any], None]:
+        return lambda module, _, output: hook(unit, module, output)
+
+    handles = [model.get_submodule(unit).register_forward_hook(on(unit)) for unit in units]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+@contextmanager
+def _settled(models: Sequence[nn.Module], eval_mode: bool) -> Iterator[None]:
+    """Put the models into eval mode, and every module back into its own mode afterwards."""
+    modes = [(module, module.training) for model in models for module in model.modules()]
+    if eval_mode:
+        for model in models:
+            model.eval()
+    try:
+        yield
+    finally:
+        for module, mode in modes:
+            module.training = mode
