@@ -119,6 +119,7 @@ class RunBook:
         if initial is None:
             raise StoreError("an update arrived before the initial model")
         try:
+            _check_mask(report, initial.signature)
             uploads = self.strategy.uploads(initial.signature, report.mask)
             specs = [spec for spec in initial.signature.tensors if spec.name in uploads]
             weights = self.store.open(report.blobs["weights"].digest)
@@ -198,3 +199,12 @@ class RunBook:
             keep |= {blob.digest for blob in old.blobs.values()} | {row.memory.digest}
             keep |= {old.serving.digest} if old.serving else set()
         return keep
+
+
+def _check_mask(report: UpdateReport, signature: ModelSignature) -> None:
+    """Refuse a mask of another model, also one that happens to have as many units."""
+    if report.mask is not None and report.model_digest != signature.digest:
+        told = (
+            f"the mask belongs to model {report.model_digest[:12] or '(none)'}, this run learns {signature.digest[:12]}"
+        )
+        raise RefusedError(f"{told}; use one network and version everywhere", Refusal.WRONG_MODEL)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from fed_core.config import to_tree
+from fed_core.data.nuscenes.mounts import scan_mounts
 from fed_core.data.open import SourceConfig
 from fed_core.data.opv2v.mounts import rig_tree
 from fed_core.data.opv2v.sequence import SECTOR
@@ -14,6 +15,8 @@ from fed_core.data.samples import first_readable, open_samples
 from fed_core.errors import ConfigError
 from fed_core.fleet import FleetConfig, RobotEntry, SequenceEntry
 
+#: Tasks of vehicles with several sensors: a node must know where they sit.
+OF_VEHICLES = ("bev", "detection")
 #: Longest wait for an answer of inference: several may start at once, each with PyTorch, on a machine that also trains.
 PATIENCE_S = 180.0
 
@@ -111,7 +114,7 @@ class Deployment:
         Args:
             namespace: its ROS namespace.
             entry: robot that it sits on, or sequence that it will see; only needed where the vehicle's cameras must be
-                known (task bev), or where robots have models of their own.
+                known (tasks bev and detection), or where robots have models of their own.
         """
         reader = namespace.strip("/").replace("/", "_") + "_inference"
         models, own = self.folder / "inference" / self.fleet.run, namespace == "/live"
@@ -135,22 +138,25 @@ class Deployment:
         One serves all sequences of one camera; a vehicle with several cameras has a node of its own, since that must
         know where they sit.
         """
-        return self.inference(f"/live/{entry.name}" if self.fleet.task == "bev" or entry.robot else "/live", entry)
+        own = self.fleet.task in OF_VEHICLES or entry.robot
+        return self.inference(f"/live/{entry.name}" if own else "/live", entry)
 
     def live(self, namespaces: Sequence[str] = ()) -> list[NodeSpec]:
         """Return inference nodes for what robots see now.
 
         Args:
-            namespaces: of the nodes; none = ``/live``, or with task bev those of all robots, since a node must know
-                whose cameras it gets.
+            namespaces: of the nodes; none = ``/live``, or with tasks of vehicles those of all robots, since a node must
+                know whose cameras it gets.
         """
-        if self.fleet.task != "bev":
+        if self.fleet.task not in OF_VEHICLES:
             return [self.inference(namespace) for namespace in namespaces or ("/live",)]
         robots = {f"/{entry.id}": entry for entry in self.fleet.robots}
         unknown = [namespace for namespace in namespaces if namespace not in robots]
         if unknown:
             known = ", ".join(robots)
-            raise ConfigError(f"with task bev, inference sits on a robot: {unknown[0]} is none of {known}")
+            raise ConfigError(
+                f"with task {self.fleet.task}, inference sits on a robot: {unknown[0]} is none of {known}"
+            )
         return [self.inference(namespace, robots[namespace]) for namespace in namespaces or robots]
 
     def score(self, entry: SequenceEntry, out: Path, namespace: str = "/live") -> NodeSpec:
@@ -168,11 +174,15 @@ class Deployment:
         return NodeSpec("score", f"score_{entry.name}", namespace, parameters)
 
     def _rig(self, entry: RobotEntry | SequenceEntry) -> dict[str, str]:
-        """Return the parameters that tell where cameras sit; none for tasks with one camera, or where nobody knows."""
-        if self.fleet.task != "bev":
+        """Return the parameters that tell where sensors sit; none for tasks with one camera, or where nobody knows."""
+        if self.fleet.task not in OF_VEHICLES:
             return {}
         if entry.source is None:
-            return {"rig": _text(entry.rig)} if isinstance(entry, RobotEntry) and entry.rig else {}
+            trees = {"rig": entry.rig, "lidar": entry.lidar} if isinstance(entry, RobotEntry) else {}
+            return {name: _text(tree) for name, tree in trees.items() if tree}
+        if self.fleet.task == "detection":
+            cameras, lidar = scan_mounts(first_readable(open_samples("detection", entry.source, self.base)))
+            return {"rig": json.dumps(cameras) if cameras else "", "lidar": json.dumps(lidar)}
         mounts = rig_tree(first_readable(open_samples("bev", entry.source, self.base)))
         source = entry.source
         while source.parts:  # all parts have the first one's cameras

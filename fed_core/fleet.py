@@ -30,7 +30,8 @@ class RobotEntry:
     Attributes:
         id: robot id, also its ROS namespace.
         source: recording that a replay publishes to the robot's sensor topics, or None for live sensors.
-        rig: task bev with live sensors: where the cameras sit, as the nodes' parameter ``rig`` says it.
+        rig: with live sensors of a vehicle: where the cameras sit, as the nodes' parameter ``rig`` says it.
+        lidar: task detection with live sensors: where the LiDAR sits, as the nodes' parameter ``lidar`` says it.
         frames: samples that the robot records before it trains (0 = all frames of ``source``).
     """
 
@@ -38,6 +39,7 @@ class RobotEntry:
     source: SourceConfig | None = None
     frames: int = option(0, help="samples recorded before training; 0 = all of the source", unit="count", low=0)
     rig: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    lidar: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         check(self)
@@ -87,8 +89,9 @@ class FleetConfig:
         inference: options of the inference node.
         robots: who trains.
         test: held-out sequences.
-        traffic: made-up traffic for task bev, the options of :class:`fed_core.scenes.driving.DrivingOptions`; sources
-            name what is in it as ``traffic/train/client_1`` (see :mod:`fed_core.traffic`).
+        traffic: made-up traffic, for task bev the options of :class:`fed_core.scenes.driving.DrivingOptions`, for task
+            detection those of :class:`fed_core.scenes.domains.DomainOptions`; sources name what is in it, as
+            ``traffic/train/client_1`` (see :mod:`fed_core.traffic`).
     """
 
     run: str
@@ -118,14 +121,20 @@ class FleetConfig:
         for entry in self.test:
             if entry.robot and entry.robot not in robots:
                 raise ConfigError(f"test sequence {entry.name} is of robot {entry.robot!r}; known: {', '.join(robots)}")
-            if (entry.robot or self.task == "bev") and not is_robot_id(entry.name):
+            if (entry.robot or self.task in ("bev", "detection")) and not is_robot_id(entry.name):
                 text = "it names a ROS namespace here: letters, digits and _, a letter first"
                 raise ConfigError(f"test sequence {entry.name!r}: {text}")
         rigs = [robot.id for robot in self.robots if robot.rig]
-        if rigs and self.task != "bev":
-            raise ConfigError(f"robot {rigs[0]} has a rig, which is for task bev; this fleet learns {self.task}")
-        if self.traffic and self.task != "bev":
-            raise ConfigError(f"traffic is made for task bev, and this fleet learns {self.task}; leave it out")
+        if rigs and self.task not in ("bev", "detection"):
+            tasks = "tasks bev and detection"
+            raise ConfigError(f"robot {rigs[0]} has a rig, which is for {tasks}; this fleet learns {self.task}")
+        lidars = [robot.id for robot in self.robots if robot.lidar]
+        if lidars and self.task != "detection":
+            text = f"robot {lidars[0]} has a lidar, which is for task detection; this fleet learns {self.task}"
+            raise ConfigError(text)
+        if self.traffic and self.task not in ("bev", "detection"):
+            text = "traffic is made for tasks bev and detection"
+            raise ConfigError(f"{text}, and this fleet learns {self.task}; leave it out")
 
     def run_config(self) -> RunConfig:
         """Return what goes into every plan of this run."""

@@ -1,11 +1,14 @@
 """Made-up traffic of a fleet file: written once into the run's folder, before anything starts.
 
-A source whose path begins with ``traffic/`` is then a folder in it, laid out as OPV2V's: ``traffic/train/client_1``.
+A source whose path begins with ``traffic`` is then in it: with task bev a folder laid out as OPV2V's
+(``traffic/train/client_1``), with task detection the whole, a nuScenes folder (``traffic``), of which ``options`` name a
+domain and a split.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from fed_core.config import from_tree
 from fed_core.data.open import SourceConfig
@@ -32,10 +35,8 @@ def with_traffic(fleet: FleetConfig, folder: Path, on_progress: OnProgress = lam
     """
     if not fleet.traffic:
         return fleet
-    # Imported on use: rendering needs libraries that nothing else here does.
-    from fed_core.scenes.driving import DrivingOptions, generate
-
-    options = from_tree(DrivingOptions, dict(fleet.traffic), "traffic")
+    make = _of_domains if fleet.task == "detection" else _of_vehicles
+    write = make(fleet.traffic)
     root = (folder / FOLDER).absolute()
     placed = replace(
         fleet,
@@ -43,9 +44,27 @@ def with_traffic(fleet: FleetConfig, folder: Path, on_progress: OnProgress = lam
         test=tuple(replace(t, source=_placed(t.source, root)) for t in fleet.test),
     )
     if (placed.robots, placed.test) == (fleet.robots, fleet.test):
-        raise ConfigError(f"the fleet makes traffic, but no source is in it; name one, as {FOLDER}/train/client_1")
-    generate(root, options, on_progress)
+        example = FOLDER if fleet.task == "detection" else f"{FOLDER}/train/client_1"
+        raise ConfigError(f"the fleet makes traffic, but no source is in it; name one, as {example}")
+    write(root, on_progress)
     return placed
+
+
+# Imported on use: rendering needs libraries that nothing else here does.
+
+
+def _of_vehicles(tree: Mapping[str, Any]) -> Callable[[Path, OnProgress], Any]:
+    from fed_core.scenes.driving import DrivingOptions, generate
+
+    options = from_tree(DrivingOptions, dict(tree), "traffic")
+    return lambda root, on_progress: generate(root, options, on_progress)
+
+
+def _of_domains(tree: Mapping[str, Any]) -> Callable[[Path, OnProgress], Any]:
+    from fed_core.scenes.domains import DomainOptions, generate
+
+    options = from_tree(DomainOptions, dict(tree), "traffic")
+    return lambda root, on_progress: generate(root, options, on_progress)
 
 
 def _placed(source: SourceConfig, root: Path) -> SourceConfig:

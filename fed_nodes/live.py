@@ -30,7 +30,9 @@ from fed_nodes.convert import fleet as convert
 from fed_nodes.host import Mailbox, RoleHost, fetch_for, guarded
 from fed_nodes.live_bev import BevStream
 from fed_nodes.live_depth import DepthStream
-from fed_nodes.rigs import CameraMount, rig_from_tree
+from fed_nodes.live_detection import DetectionStream
+from fed_nodes.rigs import CameraMount, Mount, rig_from_tree
+from fed_nodes.scan_rigs import scan_rig_from_tree
 from fed_nodes.sequences import SequenceCutter
 from fed_nodes.serving import LiveModel, ServingThread
 from fed_nodes.streams import Feed, Stream, Taken
@@ -55,8 +57,13 @@ class InferenceConfig:
         default_factory=dict,
         metadata={"help": "cameras of a vehicle by topic prefix, as YAML (docs/live_bev.md); empty = one camera"},
     )
+    lidar: Mapping[str, Mount] = field(
+        default_factory=dict,
+        metadata={"help": "task detection: the LiDAR by topic prefix, as YAML (docs/live_detection.md); empty = none"},
+    )
+    min_score: float = option(0.1, help="boxes with a lower score are not published", low=0.0, high=1.0)
     base_frame: str = option("base_link", help="frame of the vehicle, in which rig tells where its cameras are")
-    sync_slop_s: float = option(0.02, help="largest time between the images of a rig", unit="s", low=0.0, high=10.0)
+    sync_slop_s: float = option(0.02, help="largest time between the messages of a rig", unit="s", low=0.0, high=10.0)
     known_cells: str = option(
         SECTOR, help="cells that the cameras of a rig look at, as in training", choices=(SECTOR, FOV, OFF)
     )
@@ -67,10 +74,16 @@ class InferenceConfig:
         check(self)
         if self.robot_dir and not self.robot_id:
             raise ConfigError("robot_dir is set, but not robot_id; name the robot whose folder it is")
-        rig_from_tree(self.rig).require_known(self.known_cells)
+        if self.lidar:
+            scan_rig_from_tree(self.rig, self.lidar)
+        else:
+            rig_from_tree(self.rig).require_known(self.known_cells)
 
     def stream(self, node: LifecycleNode) -> Stream:
-        """Return the topics of the task: one camera and its depth, or a rig and the map around the vehicle."""
+        """Return the topics of the task: one camera and its depth, a rig and a map, or a rig with LiDAR and boxes."""
+        if self.lidar:
+            scan_rig = scan_rig_from_tree(self.rig, self.lidar)
+            return DetectionStream(node, scan_rig, slop_s=self.sync_slop_s, min_score=self.min_score)
         if not self.rig:
             return DepthStream(node)
         rig = rig_from_tree(self.rig)
@@ -192,7 +205,7 @@ class LiveInference:
         self._wrong_task = ""
         if task != known.task:
             self._wrong_task = f"run {plan.run_id} learns {task}, but this node takes {known.takes} for {known.task}"
-            self._on_error(f"{self._wrong_task}; see its parameter rig")
+            self._on_error(f"{self._wrong_task}; see its parameters rig and lidar")
             return
         if self._access.service:
             self._host.feed(plan)

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from fed_msgs.msg import FleetStatus, RobotStatus, RoundPlan, Selection
+import numpy as np
+from fed_msgs.msg import FleetStatus, LayerMask, RobotStatus, RoundPlan, Selection
 from rclpy.node import Node
 
 from fed_core.config import check, option
@@ -28,7 +29,7 @@ class MonitorConfig:
 
 
 class MonitorNode(Node):
-    """One JSON object per message: ``{"kind": "fleet" | "robot" | "plan" | "selection", ...}``."""
+    """One JSON object per message: ``{"kind": "fleet" | "robot" | "plan" | "mask" | "selection", ...}``."""
 
     def __init__(self) -> None:
         super().__init__("monitor")
@@ -38,6 +39,7 @@ class MonitorNode(Node):
         self.create_subscription(FleetStatus, f"{fleet}/status", self._teller(_fleet), qos.LATCHED)
         self.create_subscription(RobotStatus, f"{fleet}/robot_status", self._teller(_robot), qos.STATUS)
         self.create_subscription(RoundPlan, f"{fleet}/round", self._teller(_plan), qos.LATCHED)
+        self.create_subscription(LayerMask, f"{fleet}/masks", self._teller(_mask), qos.UPDATES)
         self.create_subscription(Selection, "selection", self._teller(selection_to_json), qos.LATCHED)
         self._diagnostics = Diagnostics(self, "monitor", lambda: ("ok", "watching", {"lines": str(self._lines)}))
 
@@ -109,6 +111,18 @@ def _plan(msg: RoundPlan) -> dict[str, Any]:
         "models": list(msg.models),
         "blobs": {blob.key: {"digest": blob.digest, "size_bytes": blob.size_bytes} for blob in msg.blobs},
         "load": {robot.robot_id: list(robot.load) for robot in msg.robots},
+    }
+
+
+def _mask(msg: LayerMask) -> dict[str, Any]:
+    bits = np.unpackbits(np.asarray(msg.bits, np.uint8), bitorder="little")[: msg.num_units]
+    return {
+        "kind": "mask",
+        "id": msg.robot_id,
+        "run": msg.run_id,
+        "round": msg.round,
+        "units": msg.num_units,
+        "shared": int(bits.sum()),
     }
 
 

@@ -1,4 +1,4 @@
-"""Records a robot's training samples from its sensor topics: an MCAP bag, or with several cameras an OPV2V folder."""
+"""Records a robot's training samples from its sensor topics: a bag, an OPV2V folder (cameras) or nuScenes (LiDAR)."""
 
 import shutil
 import time
@@ -7,17 +7,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from fed_core.data.nuscenes.recording import ScanWriter
+from fed_core.data.nuscenes.recording import recorded_source as recorded_scans
 from rclpy.node import Node
 
 from fed_core.config import check, option
 from fed_core.data.bag_writer import DEFAULT_TOPICS, BagWriter
 from fed_core.data.opv2v.sequence import FOV, OFF, SECTOR
 from fed_core.data.opv2v.writer import Opv2vWriter, recorded_source
-from fed_core.types import BevFrame, DepthFrame
+from fed_core.types import BevFrame, DepthFrame, DetectionFrame
 from fed_nodes import qos
 from fed_nodes.frames import FramePairer, sensor_names
+from fed_nodes.labelled_scans import LabelledScans, scan_topics
 from fed_nodes.labelled_sets import LabelledSets, set_topics
-from fed_nodes.rigs import CameraMount, rig_from_tree
+from fed_nodes.rigs import CameraMount, Mount, rig_from_tree
+from fed_nodes.scan_rigs import scan_rig_from_tree
 
 
 @dataclass(frozen=True)
@@ -33,7 +37,11 @@ class RecorderConfig:
     reliable_sensors: bool = option(False, help="ask the sensor publishers for reliable delivery (replays)")
     rig: Mapping[str, CameraMount] = field(
         default_factory=dict,
-        metadata={"help": "task bev: cameras by topic prefix, as YAML (docs/live_bev.md); empty = one camera"},
+        metadata={"help": "cameras of a vehicle by topic prefix, as YAML (docs/live_bev.md); empty = one camera"},
+    )
+    lidar: Mapping[str, Mount] = field(
+        default_factory=dict,
+        metadata={"help": "task detection: the LiDAR by topic prefix, as YAML (docs/live_detection.md); empty = none"},
     )
     known_cells: str = option(
         SECTOR, help="task bev: cells that the cameras of a rig look at", choices=(SECTOR, FOV, OFF)
@@ -41,21 +49,30 @@ class RecorderConfig:
 
     def __post_init__(self) -> None:
         check(self)
-        rig_from_tree(self.rig).require_known(self.known_cells)
+        if self.lidar:
+            scan_rig_from_tree(self.rig, self.lidar)
+        else:
+            rig_from_tree(self.rig).require_known(self.known_cells)
 
-    def listen(self, node: Node, use: Callable[[Any], None]) -> "FramePairer | LabelledSets":
+    def listen(self, node: Node, use: Callable[[Any], None]) -> "FramePairer | LabelledSets | LabelledScans":
         """Subscribe to the sensor topics; ``use`` receives the frames."""
         profile = qos.SENSORS_RELIABLE if self.reliable_sensors else qos.SENSORS
+        if self.lidar:
+            return LabelledScans(node, scan_rig_from_tree(self.rig, self.lidar), profile, self.slop_s, use)
         if self.rig:
             return LabelledSets(node, rig_from_tree(self.rig), profile, self.slop_s, use)
         return FramePairer(node, profile, self.slop_s, use)
 
     def topics(self, node: Node) -> str:
         """Return the full names of the sensor topics, for people."""
+        if self.lidar:
+            return ", ".join(scan_topics(node, scan_rig_from_tree(self.rig, self.lidar)).values())
         return ", ".join((set_topics(node, rig_from_tree(self.rig)) if self.rig else sensor_names(node)).values())
 
-    def write_to(self, path: Path) -> "BagWriter | Opv2vWriter":
+    def write_to(self, path: Path) -> "BagWriter | Opv2vWriter | ScanWriter":
         """Begin a recording."""
+        if self.lidar:
+            return ScanWriter(path)
         return Opv2vWriter(path, known=self.known_cells) if self.rig else BagWriter(path, topics=DEFAULT_TOPICS)
 
 
@@ -74,7 +91,7 @@ class Recorder:
         self._part = folder.with_name(folder.name + ".part")
         self._count, self._bytes = 0, 0
         self._writer: Any = None
-        self._pairer: FramePairer | LabelledSets | None = None
+        self._pairer: FramePairer | LabelledSets | LabelledScans | None = None
         if not folder.exists():
             shutil.rmtree(self._part, ignore_errors=True)
             self._pairer = config.listen(node, self._on_frame)
@@ -85,6 +102,8 @@ class Recorder:
         """Return the entry of the finished recording, as in a fleet file; None while it is recorded."""
         if not self._folder.exists():
             return None
+        if self._config.lidar:
+            return recorded_scans(self._folder)
         return recorded_source(self._folder) if self._config.rig else {"data": str(self._folder.absolute())}
 
     def progress(self) -> tuple[float, int, str]:
@@ -102,7 +121,7 @@ class Recorder:
             self._writer.discard()
             self._writer = None
 
-    def _on_frame(self, frame: DepthFrame | BevFrame) -> None:
+    def _on_frame(self, frame: DepthFrame | BevFrame | DetectionFrame) -> None:
         if self._pairer is None:
             return
         if self._writer is None:
@@ -129,7 +148,9 @@ class Recorder:
         self._on_done()
 
 
-def _size_bytes(frame: DepthFrame | BevFrame) -> int:
+def _size_bytes(frame: DepthFrame | BevFrame | DetectionFrame) -> int:
+    if isinstance(frame, DetectionFrame):
+        return frame.points.nbytes + sum(image.nbytes for image in frame.images)
     if isinstance(frame, BevFrame):
         return sum(image.nbytes for image in frame.images)
     return frame.rgb.nbytes + frame.depth_m.nbytes

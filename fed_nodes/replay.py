@@ -2,6 +2,7 @@
 
 Task depth: colour, depth and camera; an M3ED recording also gives its event cameras, see
 :mod:`fed_nodes.event_cameras`. Task bev: all cameras of a vehicle and the true map, see :mod:`fed_nodes.rig_publisher`.
+Task detection: all cameras, the LiDAR and the true boxes, see :mod:`fed_nodes.scan_publisher`.
 """
 
 import sys
@@ -24,6 +25,7 @@ from fed_nodes.diagnostics import Diagnostics
 from fed_nodes.event_cameras import EventCameras, event_cameras
 from fed_nodes.frames import COLOUR, DEPTH, INFO
 from fed_nodes.rig_publisher import RigPublisher
+from fed_nodes.scan_publisher import ScanPublisher
 from fed_nodes.timers import steady_timer
 
 
@@ -32,7 +34,9 @@ class ReplayConfig:
     """What is replayed and how (``config/replay.yaml``)."""
 
     task: str = option(
-        "depth", help="what the recording is for: depth, or bev for all cameras of a vehicle", choices=TASKS
+        "depth",
+        help="what the recording is for: depth, bev (all cameras of a vehicle), detection (LiDAR, too)",
+        choices=TASKS,
     )
     source: Mapping[str, Any] = field(default_factory=dict, metadata={"help": "recording, as in a fleet file, as YAML"})
     source_base: Path = option(Path(), help="folder that relative paths of source start from")
@@ -71,9 +75,15 @@ class FramePublisher:
         self._colour.publish(colour)
 
 
-def publisher_of(node: Node, task: str, first: Any, *, reliable: bool) -> "FramePublisher | RigPublisher":
+#: Publishers of vehicles, which must see a frame to know what is on board.
+_OF_VEHICLES = {"bev": RigPublisher, "detection": ScanPublisher}
+
+
+def publisher_of(node: Node, task: str, first: Any, *, reliable: bool) -> Any:
     """Return what publishes the frames of a task's recording; ``first`` is one of them."""
-    return RigPublisher(node, first, reliable=reliable) if task == "bev" else FramePublisher(node, reliable=reliable)
+    if task in _OF_VEHICLES:
+        return _OF_VEHICLES[task](node, first, reliable=reliable)
+    return FramePublisher(node, reliable=reliable)
 
 
 class ReplayNode(Node):
@@ -85,7 +95,7 @@ class ReplayNode(Node):
         self._sequence = open_samples(self._config.task, dict(self._config.source), self._config.source_base)
         if len(self._sequence) == 0:
             raise DataError(f"{self._sequence.source} holds no frame")
-        first = first_readable(self._sequence) if self._config.task == "bev" else None
+        first = first_readable(self._sequence) if self._config.task in _OF_VEHICLES else None
         self._publisher: Any = publisher_of(self, self._config.task, first, reliable=self._config.reliable)
         self._events: EventCameras | None = event_cameras(self, self._sequence, reliable=self._config.reliable)
         self._next, self._skipped = 0, 0

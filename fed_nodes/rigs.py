@@ -26,33 +26,47 @@ _TOPIC = re.compile(r"[A-Za-z_]\w*(/[A-Za-z_]\w*)*", re.ASCII)
 
 
 @dataclass(frozen=True)
-class CameraMount:
-    """One camera of a rig."""
+class Mount:
+    """Where a sensor sits on a vehicle."""
 
-    position: tuple[float, ...] = option(help="x, y, z of the camera in the vehicle's frame", unit="m")
+    position: tuple[float, ...] = option(help="x, y, z of the sensor in the vehicle's frame", unit="m")
     rotation: tuple[float, ...] = option(
-        help="of its optical frame: roll, pitch, yaw [rad] about fixed axes, or a quaternion x, y, z, w"
+        help="of its (optical) frame: roll, pitch, yaw [rad] about fixed axes, or a quaternion x, y, z, w"
     )
-    id: int | None = option(None, help="0 front, 1 right, 2 left, 3 back; default: its place in the list", low=0)
-    rectified: bool = option(False, help="images are rectified already: their camera is P, distortion is ignored")
 
     def __post_init__(self) -> None:
         """Check the numbers."""
         check(self)
+        kind = type(self).__name__
         if len(self.position) != 3 or not np.isfinite(self.position).all():
-            raise ConfigError(f"CameraMount.position is {list(self.position)}; it must be x, y, z in metres")
+            raise ConfigError(f"{kind}.position is {list(self.position)}; it must be x, y, z in metres")
         length = float(np.linalg.norm(self.rotation)) if len(self.rotation) == 4 else 1.0
         if len(self.rotation) not in (3, 4) or not np.isfinite(self.rotation).all() or abs(length - 1.0) > 1e-2:
             text = "roll, pitch, yaw in radians or a quaternion x, y, z, w of length 1"
-            raise ConfigError(f"CameraMount.rotation is {list(self.rotation)}; it must be {text}")
+            raise ConfigError(f"{kind}.rotation is {list(self.rotation)}; it must be {text}")
+
+    @property
+    def to_vehicle(self) -> Floats:
+        """Sensor to vehicle, (4, 4) metres, in the axes of REP 103."""
+        result = np.eye(4)
+        result[:3, :3] = _of_angles(self.rotation) if len(self.rotation) == 3 else _of_quaternion(self.rotation)
+        result[:3, 3] = self.position
+        return result
+
+
+@dataclass(frozen=True)
+class CameraMount(Mount):
+    """One camera of a rig."""
+
+    id: int | None = option(None, help="0 front, 1 right, 2 left, 3 back; default: its place in the list", low=0)
+    rectified: bool = option(False, help="images are rectified already: their camera is P, distortion is ignored")
 
     @property
     def extrinsics(self) -> Floats:
         """Camera to vehicle, (4, 4) metres, both x forward, y right, z up."""
-        turn = _of_angles(self.rotation) if len(self.rotation) == 3 else _of_quaternion(self.rotation)
-        result = np.eye(4)
-        result[:3, :3] = _MIRROR @ turn @ OPTICAL_TO_CARLA.T
-        result[:3, 3] = _MIRROR @ np.array(self.position)
+        placed, result = self.to_vehicle, np.eye(4)
+        result[:3, :3] = _MIRROR @ placed[:3, :3] @ OPTICAL_TO_CARLA.T
+        result[:3, 3] = _MIRROR @ placed[:3, 3]
         return result
 
 
@@ -83,6 +97,11 @@ class Rig:
             raise ConfigError(f"{text}; choose their ids, or known_cells fov or {OFF}")
 
 
+def is_topic(name: str) -> bool:
+    """Return whether a name can begin a topic."""
+    return bool(_TOPIC.fullmatch(name))
+
+
 def rig_from_tree(mounts: Mapping[str, Any]) -> Rig:
     """Return the rig of the parameter's tree: mounts by the topic prefix of their camera.
 
@@ -91,7 +110,7 @@ def rig_from_tree(mounts: Mapping[str, Any]) -> Rig:
     """
     made: dict[int, tuple[str, CameraMount]] = {}
     for place, (name, tree) in enumerate(mounts.items()):
-        if not _TOPIC.fullmatch(str(name)):
+        if not is_topic(str(name)):
             raise ConfigError(f"rig: {name!r} cannot begin a topic; name cameras by letters, digits, _ and /")
         mount = tree if isinstance(tree, CameraMount) else from_tree(CameraMount, tree, f"rig.{name}")
         number = place if mount.id is None else mount.id

@@ -204,8 +204,13 @@ def _require_cameras(task: str, source: Mapping[str, Any], recorder: RecorderCon
     if task == "bev" and not source and not recorder.rig:
         ways = "set rig to where they sit, or source to a recording"
         raise ConfigError(f"task bev records from several cameras: {ways} (docs/live_bev.md)")
-    if task != "bev" and recorder.rig:
-        raise ConfigError(f"rig is for task bev, and this robot's task is {task}; leave it out")
+    if task == "detection" and not source and not recorder.lidar:
+        ways = "set lidar (and rig) to where they sit, or source to a recording"
+        raise ConfigError(f"task detection records from a LiDAR and cameras: {ways} (docs/live_detection.md)")
+    if task not in ("bev", "detection") and recorder.rig:
+        raise ConfigError(f"rig is for tasks bev and detection, and this robot's task is {task}; leave it out")
+    if task != "detection" and recorder.lidar:
+        raise ConfigError(f"lidar is for task detection, and this robot's task is {task}; leave it out")
 
 
 def main() -> int:

@@ -1,4 +1,4 @@
-"""Plays a sequence to a live inference node, frame by frame, and scores what comes back: depth, or a map of vehicles.
+"""Plays a sequence to a live inference node, frame by frame, and scores what comes back: depth, a map, or boxes.
 
 The next frame is sent only when the output of the last one arrived, so that no frame is lost by chance. Scored are the
 frames after those that choose the models, for every method alike (fedepth spec 6.1).
@@ -33,7 +33,9 @@ from fed_nodes.timers import steady_timer
 class ScoreConfig:
     """What is scored and where the result goes."""
 
-    task: str = option("depth", help="what is scored: depth, or bev for the map around a vehicle", choices=TASKS)
+    task: str = option(
+        "depth", help="what is scored: depth, bev (map around a vehicle) or detection (boxes)", choices=TASKS
+    )
     source: Mapping[str, Any] = field(
         default_factory=dict, metadata={"help": "held-out recording, as in a fleet file, as YAML"}
     )
@@ -65,7 +67,7 @@ class ScoreNode(Node):
                 f"scoring needs more than descriptor_frames ({self._config.descriptor_frames})"
             )
         self._publisher: Any = publisher_of(self, task, self._sequence[0], reliable=True)
-        self._judge = judge_of(task, self._config.cap_m)
+        self._judge = judge_of(task, self._config.cap_m, self._sequence)
         self._next = 0
         self._frame: Any = None
         self._first_ns = 0
@@ -113,7 +115,7 @@ class ScoreNode(Node):
 
     def _on_output(self, msg: Any) -> None:
         frame = self._frame
-        if frame is None or stamp_ns(msg.header.stamp) != frame.stamp_ns:
+        if frame is None or self._judge.time_ns(msg) != frame.stamp_ns:
             return
         if self._next <= self._config.descriptor_frames:
             return

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from fed_cli.fleetrun.figures import number, words_of
 from fed_cli.fleetrun.folder import SUMMARY
-from fed_cli.fleetrun.runs import JOURNAL, read_run
+from fed_cli.fleetrun.runs import JOURNAL, read_run, shared_layers
 from fed_core.data.inspect import Report, describe, size_text
 from fed_core.data.open import find_reader
 from fed_core.data.opv2v.files import SPLITS, is_generated
@@ -115,6 +115,7 @@ def _run(folder: Path) -> Report:
         ("updates", str(sum(robot.updates for robot in run.robots))),
     ]
     rows += [(f"model {key}", f"{digest} ({size_text(size)})") for key, digest, size in run.models]
+    masked = any(robot.units for robot in run.robots)
     table = tuple(
         (
             robot.id,
@@ -122,12 +123,14 @@ def _run(folder: Path) -> Report:
             str(robot.updates),
             str(robot.samples),
             f"{robot.losses[-1]:.3f}" if robot.losses else "",
+            *([shared_layers(robot)] if masked else []),
         )
         for robot in run.robots
     )
+    columns = ("robot", "clusters", "updates", "samples", "last loss", *(["shared layers"] if masked else []))
     notes = run.warnings
     notes += () if run.rounds == run.total_rounds else ("not all rounds have closed yet",)
-    return Report(f"{folder}: run", tuple(rows), ("robot", "clusters", "updates", "samples", "last loss"), table, notes)
+    return Report(f"{folder}: run", tuple(rows), columns, table, notes)
 
 
 def _demo(folder: Path) -> Report:

@@ -23,6 +23,8 @@ class RobotRecord:
         updates: updates that were counted.
         clusters: indices of its clusters.
         losses: training loss of each counted update, by round.
+        shared: layers (units of the mask) that each counted update shared, by round; empty where all were.
+        units: layers in all; 0 without masks.
     """
 
     id: str
@@ -30,6 +32,8 @@ class RobotRecord:
     updates: int
     clusters: tuple[int, ...]
     losses: tuple[float, ...]
+    shared: tuple[int, ...] = ()
+    units: int = 0
 
 
 @dataclass(frozen=True)
@@ -55,6 +59,11 @@ class RunRecord:
     robots: tuple[RobotRecord, ...]
     models: tuple[tuple[str, str, int], ...]
     warnings: tuple[str, ...] = ()
+
+
+def shared_layers(robot: RobotRecord) -> str:
+    """Return how many layers a robot's last update shared, for people."""
+    return f"{robot.shared[-1]} of {robot.units}" if robot.shared else "all"
 
 
 def read_run(folder: Path) -> RunRecord:
@@ -101,6 +110,11 @@ def _robots(journal: sqlite3.Connection, clusters: dict[str, Any]) -> list[Robot
     for robot_id, value in journal.execute("SELECT robot_id, value FROM metrics WHERE name = 'loss' ORDER BY round"):
         losses.setdefault(robot_id, []).append(value)
     counts = dict(journal.execute("SELECT robot_id, COUNT(*) FROM updates GROUP BY robot_id").fetchall())
+    masks: dict[str, list[list[int]]] = {}
+    for robot_id, text in journal.execute("SELECT robot_id, report FROM updates ORDER BY round"):
+        mask = json.loads(text).get("mask")
+        if mask:
+            masks.setdefault(robot_id, []).append(mask)
     rows = journal.execute("SELECT robot_id, registration FROM robots ORDER BY robot_id").fetchall()
     return [
         RobotRecord(
@@ -109,6 +123,8 @@ def _robots(journal: sqlite3.Connection, clusters: dict[str, Any]) -> list[Robot
             updates=counts.get(robot_id, 0),
             clusters=tuple(clusters.get(robot_id, ())),
             losses=tuple(losses.get(robot_id, ())),
+            shared=tuple(sum(mask) for mask in masks.get(robot_id, ())),
+            units=max((len(mask) for mask in masks.get(robot_id, ())), default=0),
         )
         for robot_id, registration in rows
     ]

@@ -24,6 +24,7 @@ class FleetState:
         self.robots: dict[str, dict[str, Any]] = {}
         self.plan: dict[str, Any] = {}
         self.plans: dict[str, dict[str, Any]] = {}
+        self.masks: dict[str, dict[str, Any]] = {}
         self.selections: list[dict[str, Any]] = []
 
     def add(self, line: dict[str, Any]) -> None:
@@ -36,6 +37,8 @@ class FleetState:
         elif kind == "plan":
             self.plan = line
             self.plans[line["run"]] = line
+        elif kind == "mask":
+            self.masks[line["id"]] = line
         elif kind == "selection":
             self.selections.append(line)
 
@@ -136,7 +139,7 @@ class FleetView:
                 style="cyan",
             )
         table = Table(box=None, pad_edge=False)
-        for column in ("robot", "doing", "", "loss", "samples/s", "sent MB", "clusters"):
+        for column in ("robot", "doing", "", "loss", "samples/s", "sent MB", "shares", "clusters"):
             table.add_column(column, justify="left" if column in ("robot", "doing", "clusters") else "right")
         members = {robot["id"]: robot for robot in fleet.get("robots", [])}
         for robot_id, robot in sorted(self._state.robots.items()):
@@ -149,10 +152,18 @@ class FleetView:
                 "" if loss is None else f"{loss:.2f}",
                 f"{speed:.0f}" if speed else "",
                 f"{robot['sent_bytes'] / _MB:.1f}",
+                self._shares(robot_id),
                 " ".join(map(str, clusters)),
             )
         waiting = Text(f"waiting for {fleet['waiting_for']}" if fleet.get("waiting_for") else "", style="dim")
         return Group(head, table, waiting)
+
+    def _shares(self, robot_id: str) -> str:
+        """Return how many layers a robot's last update of this run shared; "" where all are."""
+        mask = self._state.masks.get(robot_id)
+        if mask is None or mask["run"] != self._state.fleet.get("run"):
+            return ""
+        return f"{mask['shared']}/{mask['units']}"
 
     def __enter__(self) -> "FleetView":
         """Begin to draw."""

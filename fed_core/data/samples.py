@@ -5,11 +5,16 @@ from pathlib import Path
 from typing import Any
 
 from fed_core.data import open as depth
+from fed_core.data.nuscenes import source as detection
 from fed_core.data.opv2v import source as bev
 from fed_core.errors import ConfigError, DataError
 
 #: By task. :meth:`fed_core.tasks.base.Task.open` gives the same.
-_OPEN: Mapping[str, Callable[[Any, Path], Any]] = {"depth": depth.open_source, "bev": bev.open_source}
+_OPEN: Mapping[str, Callable[[Any, Path], Any]] = {
+    "depth": depth.open_source,
+    "bev": bev.open_source,
+    "detection": detection.open_source,
+}
 TASKS = tuple(_OPEN)
 
 
@@ -22,7 +27,7 @@ def open_samples(task: str, source: Any, base: Path) -> Any:
         base: folder of the fleet file; relative paths start here unless ``FED_PERCEPTION_DATA`` is set.
 
     Returns:
-        A sequence of samples: :class:`fed_core.data.sequence.DepthSequence` or ``BevSequence``.
+        A sequence of samples: one of the protocols in :mod:`fed_core.data.sequence`.
     """
     if task not in _OPEN:
         raise ConfigError(f"no recordings are known for task {task!r}; known: {', '.join(TASKS)}")

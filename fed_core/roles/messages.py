@@ -151,6 +151,7 @@ class UpdateReport:
     Attributes:
         blobs: "weights" and, where the strategy sends more, "extras".
         mask: (units,) bool or None = everything is shared.
+        model_digest: of the signature that the mask's units belong to; "" without a mask.
     """
 
     robot_id: str
@@ -164,6 +165,7 @@ class UpdateReport:
     blobs: Mapping[str, BlobRef]
     scalars: Mapping[str, float] = field(default_factory=dict)
     mask: Array | None = None
+    model_digest: str = ""
 
     def __post_init__(self) -> None:
         if "weights" not in self.blobs or set(self.blobs) - {"weights", "extras"}:

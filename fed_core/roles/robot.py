@@ -4,7 +4,7 @@ starting -> registering -> [describing] -> waiting -> fetching -> training -> re
 """
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from fed_core.config import check, option
@@ -236,6 +236,8 @@ class Robot:
         plan, report = self._plan, event.report
         if self._phase is not RobotPhase.TRAINING or plan is None or not self._is_for(report, plan):
             return []
+        if report.mask is not None and self._samples is not None:
+            report = replace(report, model_digest=self._samples.model_digest)
         self._report, self._resent = report, 0
         self._phase = RobotPhase.REPORTED
         self._progress = ev.Progress(1.0, report.loss, self._progress.samples_per_s)

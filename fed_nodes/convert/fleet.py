@@ -181,6 +181,7 @@ def report_from_msg(msg: UpdateReportMsg) -> roles.UpdateReport:
         blobs=_blobs_from_msg(msg.blobs),
         scalars=dict(zip(msg.scalar_names, msg.scalars, strict=True)),
         mask=_mask_from_msg(msg.mask),
+        model_digest=msg.mask.model_digest,
     )
 
 
@@ -192,6 +193,7 @@ def mask_to_msg(report: roles.UpdateReport, mask: Array | None) -> LayerMaskMsg:
         robot_id=report.robot_id,
         run_id=report.run_id,
         round=report.round,
+        model_digest=report.model_digest,
         num_units=len(mask),
         bits=np.packbits(np.asarray(mask, bool), bitorder="little").tobytes(),
     )

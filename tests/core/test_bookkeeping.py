@@ -191,12 +191,26 @@ def test_refuses_broken_bytes_masks_of_another_length_and_extras_that_are_not_fi
     path.write_bytes(b"\x00" * 40)
     broken = replace(report(book), blobs={"weights": book.store.put_file(path)})
     assert book.check(ev.CheckUpdate(broken)).code is Refusal.BROKEN_BLOB
-    answer = book.check(ev.CheckUpdate(report(book, mask=np.ones(3, bool))))
+    digest = book.initial().signature.digest  # type: ignore[union-attr]
+    answer = book.check(ev.CheckUpdate(report(book, mask=np.ones(3, bool), model_digest=digest)))
     assert (answer.code, "one bit per unit" in answer.text) == (Refusal.WRONG_TENSORS, True)
     good = report(book)
     extras = put(book, {"control": np.array([np.nan])})
     answer = book.check(ev.CheckUpdate(replace(good, blobs={**good.blobs, "extras": extras})))
     assert (answer.code, "'control' holds nan" in answer.text) == (Refusal.NOT_FINITE, True)
+
+
+@pytest.mark.parametrize(("digest", "told"), [("f" * 64, "f" * 12), ("", r"(none)")])
+def test_refuses_a_mask_of_another_model_even_where_it_is_as_long(tmp_path: Path, digest: str, told: str) -> None:
+    book = begun(tmp_path)
+    signature = book.initial().signature  # type: ignore[union-attr]
+    mask = np.ones(len(book.strategy.units(signature)), bool)
+    own = book.check(ev.CheckUpdate(report(book, mask=mask, model_digest=signature.digest)))
+    other = book.check(ev.CheckUpdate(report(book, mask=mask, model_digest=digest)))
+    assert own.code is Refusal.ACCEPTED
+    assert other.code is Refusal.WRONG_MODEL
+    expected = f"the mask belongs to model {told}, this run learns {signature.digest[:12]}; use one network and version"
+    assert other.text.startswith(expected)
 
 
 def test_figures_that_are_not_finite_do_not_stop_the_run(tmp_path: Path) -> None:

@@ -140,5 +140,5 @@ def test_live_nodes_sit_on_vehicles_and_one_camera_needs_no_vehicle(
 
 
 def test_a_rig_is_for_task_bev_only() -> None:
-    with pytest.raises(ConfigError, match="robot a has a rig, which is for task bev; this fleet learns depth"):
+    with pytest.raises(ConfigError, match="robot a has a rig, which is for tasks bev and detection; this fleet learns depth"):
         from_tree(FleetConfig, {**TREE, "robots": [{"id": "a", "rig": {"front": {}}}], "test": []})

@@ -65,7 +65,7 @@ def test_a_fleet_without_traffic_stays_as_it_is(tmp_path: Path) -> None:
         ({"traffic": {"frame": 3}}, "traffic: unknown key 'frame'; known: seed, frames"),
         ({"traffic": {**TRAFFIC, "width": 2}}, "DrivingOptions.width is 2; it must lie between 16 and 1600"),
         ({"robots": [{"id": "car"}], "test": []}, "makes traffic, but no source is in it; name one, as traffic/train/"),
-        ({"task": "depth"}, "traffic is made for task bev, and this fleet learns depth; leave it out"),
+        ({"task": "depth"}, "traffic is made for tasks bev and detection, and this fleet learns depth; leave it out"),
         (
             {"test": [{"name": "t", "robot": "van", "source": {"data": "x"}}]},
             "test sequence t is of robot 'van'; known: bus, car, live",

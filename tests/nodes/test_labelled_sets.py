@@ -186,6 +186,6 @@ def test_static_frames_are_the_mounts_in_the_vehicles_frame() -> None:
 def test_robots_that_could_never_record_are_refused() -> None:
     with pytest.raises(ConfigError, match="task bev records from several cameras: set rig to where they sit, or"):
         _require_cameras("bev", {}, RecorderConfig())
-    with pytest.raises(ConfigError, match="rig is for task bev, and this robot's task is depth; leave it out"):
+    with pytest.raises(ConfigError, match="rig is for tasks bev and detection, and this robot's task is depth"):
         _require_cameras("depth", {}, RecorderConfig(rig=rig_tree(frame())))
     _require_cameras("bev", {"data": "x"}, RecorderConfig())

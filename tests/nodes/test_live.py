@@ -114,7 +114,7 @@ def test_a_fleet_of_another_task_is_told_in_one_line_and_its_plans_are_left_alon
     live = Live(monkeypatch)
     live._on_plan(plan_of("bev"))
     text = "run run_7 learns bev, but this node takes one camera for depth"
-    assert live.world.errors == [f"{text}; see its parameter rig"] and live.world.events == []
+    assert live.world.errors == [f"{text}; see its parameters rig and lidar"] and live.world.events == []
     assert live.health()[:2] == ("warn", text)
     live._on_plan(plan_of("depth"))
     assert live.world.events == [plan_of("depth")] and live.health()[0] == "ok"

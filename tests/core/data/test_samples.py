@@ -27,7 +27,7 @@ def test_each_task_opens_its_own(tmp_path: Path) -> None:
     assert len(frame.images) == 4
     generated = {"platform": "uav", "environment": "forest", "frames": 2, "width": 16, "height": 8}
     assert len(open_samples("depth", {"generated": generated}, tmp_path)) == 2
-    assert set(TASKS) == {"depth", "bev"}
+    assert set(TASKS) == {"depth", "bev", "detection"}
 
 
 def test_the_first_frame_that_can_be_read_is_found_behind_broken_ones(tmp_path: Path) -> None:
@@ -63,7 +63,7 @@ def test_a_recording_without_a_usable_frame_tells_why(tmp_path: Path, spoil: Any
         ("bev", {"data": "nowhere"}, "nowhere is not a folder"),
         ("bev", {"options": OPTIONS}, "a source needs either 'data: PATH' or 'generated:"),
         ("bev", {"generated": {"platform": "bus", "environment": "street"}}, "layout 'opv2v', not a generated"),
-        ("sound", {}, "no recordings are known for task 'sound'; known: depth, bev"),
+        ("sound", {}, "no recordings are known for task 'sound'; known: depth, bev, detection"),
     ],
 )
 def test_sources_that_mean_nothing_are_told(tmp_path: Path, task: str, source: Any, words: str) -> None:

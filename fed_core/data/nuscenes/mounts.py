@@ -1,0 +1,37 @@
+"""Where the sensors of a scan sit on the vehicle, in the axes of REP 103: trees for people, YAML and parameters."""
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from fed_core.types import ScanFrame
+
+#: Topic prefix of the LiDAR.
+LIDAR = "LIDAR_TOP"
+
+Tree = dict[str, dict[str, Any]]
+
+
+def scan_mounts(frame: ScanFrame) -> tuple[Tree, Tree]:
+    """Return the mounts of a scan's cameras and of its LiDAR, by name.
+
+    ``position`` [m] and ``rotation`` (quaternion x, y, z, w) take a camera's optical frame (x right, y down,
+    z forward), or the LiDAR's own, to the vehicle's (x forward, y left, z up).
+    """
+    cameras = {
+        name: mount(frame.lidar_to_ego @ np.linalg.inv(placed))
+        for name, placed in zip(frame.cameras, frame.lidar_to_camera, strict=True)
+    }
+    return cameras, {LIDAR: mount(frame.lidar_to_ego)}
+
+
+def mount(to_vehicle: npt.NDArray[np.float64]) -> dict[str, Any]:
+    """Return the tree of a place (4, 4) [m] on the vehicle."""
+    # Imported on use: SciPy is slow to load, and only those who write mounts down need it.
+    from scipy.spatial.transform import Rotation
+
+    return {
+        "position": [float(value) for value in to_vehicle[:3, 3]],
+        "rotation": [float(value) for value in Rotation.from_matrix(to_vehicle[:3, :3]).as_quat()],
+    }
