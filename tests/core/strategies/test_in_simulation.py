@@ -30,6 +30,8 @@ METHODS: list[tuple[str, dict[str, Any], dict[str, Any], set[str]]] = [
     ("fedrep", {"mode": "joint"}, {"lr": 2e-2}, {"global"}),
     ("fedbn", {}, {}, {"global"}),
     ("pcgrad", {}, {}, {"global"}),
+    ("fedselect", {"warmup": 1, "step": 0.2, "damping": 0.5}, {"lr": 2e-2}, {"global"}),
+    ("fedmc", {"warmup": 1, "step": 0.2, "batches": 3}, {}, {"global"}),
     ("daloss", {"inner": "fedbevt"}, {"lr": 2e-2}, {"global"}),
     (
         "fedtp",
