@@ -1,0 +1,108 @@
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fed_core.data.nuscenes.tables import TABLES, find_version, list_versions, open_tables
+from fed_core.errors import DataError
+from tests.core.data.nuscenes_trees import VERSION, edit_table, write_scenes
+
+SCENE = ("scene-a", "boston-seaport", "Rain", "train")
+
+
+def test_real_tables_open_without_a_word(shared_data: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    root = shared_data / "nuscenes_tables_mini_val"
+    tables = open_tables(root)
+    assert (tables.version, len(tables.sample), len(tables.sample_annotation)) == ("v1.0-mini", 82, 4582)
+    assert open_tables(root, "v1.0-mini") is tables
+    assert capfd.readouterr() == ("", "")
+
+
+def test_maps_may_be_missing(shared_data: Path, tmp_path: Path) -> None:
+    root = tmp_path / "no_maps"
+    shutil.copytree(shared_data / "nuscenes_tables_mini_val" / "v1.0-mini", root / "v1.0-mini")
+    assert len(open_tables(root).map) == 3
+    edit_table(root, "map", lambda records: records[:1], "v1.0-mini")
+    assert len(open_tables(root).log) == 3
+    edit_table(root, "map", lambda records: [], "v1.0-mini")
+    assert len(open_tables(root).scene) == 3
+
+
+def test_changed_tables_are_read_anew(tmp_path: Path) -> None:
+    write_scenes(tmp_path, [SCENE], frames=1)
+    tables = open_tables(tmp_path)
+    assert open_tables(tmp_path) is tables
+    shutil.rmtree(tmp_path / VERSION)
+    write_scenes(tmp_path, [SCENE], frames=2)
+    assert len(open_tables(tmp_path).sample) == 2
+
+
+def test_version_is_found_or_asked_for(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=re.escape(f"{tmp_path / 'absent'} is not a folder")):
+        open_tables(tmp_path / "absent")
+    with pytest.raises(DataError, match=re.escape(f"{tmp_path} holds no folder v1.0-*; a nuScenes dataroot holds")):
+        open_tables(tmp_path)
+    (tmp_path / "v1.0-mini").mkdir()
+    assert find_version(tmp_path) == "v1.0-mini"
+    (tmp_path / "v1.0-trainval").mkdir()
+    (tmp_path / "v1.0-notes").write_text("no folder")
+    assert list_versions(tmp_path) == ["v1.0-mini", "v1.0-trainval"]
+    with pytest.raises(DataError, match=re.escape("has the versions v1.0-mini, v1.0-trainval; name one")):
+        open_tables(tmp_path)
+    with pytest.raises(DataError, match=re.escape("has no folder v1.0-test; versions there: v1.0-mini")):
+        open_tables(tmp_path, "v1.0-test")
+    with pytest.raises(DataError, match=re.escape("has no folder v1.0-test; versions there: none")):
+        open_tables(tmp_path / "v1.0-mini", "v1.0-test")
+
+
+def test_missing_tables_are_named(tmp_path: Path) -> None:
+    write_scenes(tmp_path, [SCENE], frames=1)
+    (tmp_path / VERSION / "ego_pose.json").unlink()
+    (tmp_path / VERSION / "log.json").unlink()
+    text = f"{tmp_path / VERSION} has no ego_pose.json, log.json; nuScenes tables are 13 JSON files"
+    with pytest.raises(DataError, match=re.escape(text)):
+        open_tables(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("[{", "scene.json is not valid JSON"),
+        ('{"a": 1}', "scene.json is no table: a list of records is expected"),
+        ("[1, 2]", "scene.json is no table: a list of records is expected"),
+        ("\udcff", "scene.json is not valid JSON"),
+    ],
+)
+def test_broken_table(tmp_path: Path, text: str, told: str) -> None:
+    write_scenes(tmp_path, [SCENE], frames=1)
+    (tmp_path / VERSION / "scene.json").write_bytes(text.encode("utf-8", "surrogateescape"))
+    with pytest.raises(DataError, match=told):
+        open_tables(tmp_path)
+
+
+def without(key: str) -> Callable[[Any], Any]:
+    return lambda records: [{name: value for name, value in record.items() if name != key} for record in records]
+
+
+@pytest.mark.parametrize(
+    ("table", "change"),
+    [
+        ("sensor", lambda records: []),
+        ("category", lambda records: []),
+        ("sample", lambda records: []),
+        ("sample_data", without("token")),
+        ("map", without("log_tokens")),
+    ],
+)
+def test_tables_that_contradict_each_other(tmp_path: Path, table: str, change: Callable[[Any], Any]) -> None:
+    write_scenes(tmp_path, [SCENE], frames=1)
+    edit_table(tmp_path, table, change)
+    with pytest.raises(DataError, match=re.escape(f"the tables in {tmp_path / VERSION} contradict each other: '")):
+        open_tables(tmp_path)
+
+
+def test_thirteen_tables() -> None:
+    assert len(TABLES) == len(set(TABLES)) == 13
