@@ -40,6 +40,10 @@ OPTIONS: dict[str, list[dict[str, object]]] = {
         {"dwa_direction": "size", "eta_g": 0.5},
     ],
     "fedbevt": [{}, {"cap_include_bev": True}],
+    "feddyn": [
+        {},
+        {"weights": "samples", "part_alpha": {"head": 0.1}, "norm_penalty": False, "drift_from": 2},
+    ],
     "fedrep": [{}, {"mode": "joint"}],
     "pcgrad": [{}, {"released": True}],
     "fedselect": [{}, {"warmup": 0, "entries": "params"}],

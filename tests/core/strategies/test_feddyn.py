@@ -2,14 +2,19 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
 from fed_core.config import from_tree
-from fed_core.errors import ConfigError
+from fed_core.errors import ConfigError, StrategyError
+from fed_core.strategies.base import LocalState, Strategy
 from fed_core.strategies.fedavg import FedAvg
 from fed_core.strategies.feddyn import FedDyn
+from fed_core.strategies.fedprox import FedProx
+from fed_core.types import Memory
 from tests.core.strategies.first_steps import differ, first_round
 from tests.core.strategies.harness import SIGNATURE, Fleet, assert_same, robots
 from tests.core.strategies.quadratics import SGD, Quadratic, Walkers, infos, start, walkers
+from tests.core.training.tiny import signature, tiny
 
 #: One step per round: every number below can be followed by hand.
 ONE_STEP = replace(SGD, local_epochs=1)
@@ -138,9 +143,111 @@ def test_the_gradient_is_clipped_with_the_regulariser() -> None:
     np.testing.assert_allclose(free.blobs["global"]["w"], [300.0, 400.0])
 
 
+def two_of_different_curvature(strategy: Strategy) -> Walkers:
+    """Many steps a round, so that each robot all but reaches its own optimum."""
+    tasks = {"ana": Quadratic(5.0, (0.0, 1.0)), "bob": Quadratic(0.5, (6.0, -2.0))}
+    many = replace(SGD, local_epochs=60)
+    return Walkers(strategy, infos({"ana": 10, "bob": 30}), tasks=tasks, config=many, lr=0.1).begin()  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize("drift_from", [1, 4])
+def test_two_robots_of_different_curvature_reach_the_joint_optimum_that_fedavg_misses(drift_from: int) -> None:
+    dynamic = two_of_different_curvature(
+        FedDyn(alpha=1.0, grad_clip=0.0, weights="samples", drift_from=drift_from)
+    ).run(60)
+    plain = two_of_different_curvature(FedAvg()).run(60)
+    assert np.linalg.norm(plain.w - plain.optimum()) > 1.0
+    np.testing.assert_allclose(dynamic.w, dynamic.optimum(), atol=1e-6)
+    np.testing.assert_allclose(dynamic.blobs["start"]["w"], dynamic.optimum(), atol=1e-6)
+
+
+def test_a_round_by_hand_with_means_over_samples() -> None:
+    run = pair()
+    run.strategy = FedDyn(alpha=0.5, grad_clip=0.0, weights="samples")
+    run.begin()
+    assert [run.plans[r].values["alpha"] for r in ("ana", "bob")] == [0.5, 0.5]
+    run.run(1)
+    # ana walks 2, bob 4: the mean is (2 + 3 * 4) / 4, and so is the mean drift.
+    assert run.blobs["global"]["w"][0] == 3.5
+    assert run.blobs["drift"]["w"][0] == 14.0 and run.blobs["start"]["w"][0] == 7.0
+
+
+def test_before_its_first_round_there_is_no_drift_but_the_pull_to_the_start() -> None:
+    config = replace(SGD, local_epochs=5)
+    late = walkers(FedDyn(alpha=1.0, grad_clip=0.0, drift_from=3), config=config).run(2)
+    assert_same(late.blobs["start"], late.blobs["global"])
+    assert late.log["drift_norm"] == 0.0
+    prox = walkers(FedProx(mu=1.0), config=config).run(2)
+    assert not np.array_equal(prox.w, walkers(FedAvg(), config=config).run(2).w)
+    early = Walkers(
+        FedDyn(alpha=1.0, grad_clip=0.0, weights="samples", drift_from=3), prox.robots, tasks=prox.tasks, config=config
+    ).begin()
+    np.testing.assert_allclose(early.run(2).blobs["global"]["w"], prox.w, rtol=1e-12)  # FedProx with mu = alpha
+    late.run(1)
+    walks = sum(late.memories[r].tensors["after/w"] for r in late.robots)
+    np.testing.assert_allclose(late.blobs["drift"]["w"], walks)
+    assert all((late.memories[r].tensors["before/w"] == 0).all() for r in late.robots)
+
+
+def test_parts_have_their_own_alpha_and_norm_layers_none() -> None:
+    strategy = FedDyn(part_alpha={"attention": 0.1, "camera": 0.0}, norm_penalty=False)
+    factors = strategy.factors(SIGNATURE)
+    assert factors == {
+        "conv.weight": 0.1, "attention.bias": 0.1, "conv.bias": 0.0, "bn.weight": 0.0, "bn.running_mean": 0.0,
+        "bn.running_var": 0.0, "bn.num_batches_tracked": 0.0,
+    }  # fmt: skip
+    run = Fleet(strategy, robots({"ana": 0.0, "bob": 1.0})).begin().run(2)
+    assert list(run.blobs["drift"]) == ["conv.weight", "attention.bias"]
+    for name in ("conv.bias", "bn.weight"):
+        np.testing.assert_array_equal(run.blobs["start"][name], run.blobs["global"][name])
+
+
+def test_the_pull_is_scaled_by_part_and_leaves_out_norm_layers() -> None:
+    """The parts of the tiny network: encoder.0.weight is "attention", its head "head"."""
+    network = tiny()
+    start = {name: tensor.detach() - 1.0 for name, tensor in network.state_dict().items()}
+    strategy = FedDyn(alpha=0.5, grad_clip=0.0, part_alpha={"attention": 0.1, "head": 0.0}, norm_penalty=False)
+    state = LocalState(
+        network, start, Memory(), {}, {"alpha": 2.0, "round": 1, "counted": 0}, 8, signature(network, "tiny")
+    )
+    rule = strategy.local_rule()
+    rule.begin(state)
+    for parameter in network.parameters():
+        parameter.grad = torch.zeros_like(parameter)
+    rule.correct_gradient(state)
+    found = {name: round(float(p.grad.mean()), 5) for name, p in network.named_parameters()}
+    assert found == {
+        "encoder.0.weight": 0.2, "encoder.0.bias": 2.0, "encoder.1.weight": 0.0, "encoder.1.bias": 0.0,
+        "head.weight": 0.0, "head.bias": 0.0,
+    }  # fmt: skip
+    assert set(rule.finish(state).memory.tensors) == {
+        f"{when}/encoder.0.{kind}" for when in ("before", "after") for kind in ("weight", "bias")
+    }
+
+
+def test_the_loop_clips_the_pull_too() -> None:
+    config = replace(ONE_STEP, local_epochs=2, grad_clip=1.0)
+    strategy = FedDyn(alpha=1e3, grad_clip=0.0)
+    run = Walkers(strategy, infos({"ana": 1}), tasks={"ana": Quadratic(1.0, (9.0, 0.0))}, config=config, lr=1.0)
+    run.begin().run(1)
+    # A step of 1 towards 9, then one back: the pull of 1000 counts as 1.
+    np.testing.assert_allclose(run.blobs["global"]["w"], [0.0, 0.0], atol=1e-5)
+
+
+def test_a_part_that_the_network_does_not_name_is_refused() -> None:
+    run = Fleet(FedDyn(part_alpha={"image_neck": 0.1}), robots({"ana": 0.0}))
+    with pytest.raises(
+        StrategyError, match="feddyn needs to know the image_neck layers, but the network 'toy' names n"
+    ):
+        run.begin()
+
+
 @pytest.mark.parametrize(
     ("options", "text"),
     [
+        ({"part_alpha": {"head": -1.0}}, "FedDyn.part_alpha.head is -1.0; it must be at least 0"),
+        ({"weights": "scenes"}, "FedDyn.weights is 'scenes'; choose one of robots, samples"),
+        ({"drift_from": 0}, "FedDyn.drift_from is 0; it must be at least 1"),
         ({"alpha": 0.0}, "FedDyn.alpha is 0.0; it must be at least 1e-08"),
         ({"grad_clip": -1}, "FedDyn.grad_clip is -1.0; it must be at least 0.0"),
     ],

@@ -22,6 +22,12 @@ FEDDWA = {"global", "control", "control/ana", "control/ben"}
 METHODS: list[tuple[str, dict[str, Any], dict[str, Any], set[str]]] = [
     ("fedprox", {"mu": 0.1}, {}, {"global"}),
     ("feddyn", {"alpha": 0.1}, {}, {"global", "start", "drift"}),
+    (
+        "feddyn",
+        {"alpha": 0.1, "weights": "samples", "part_alpha": {"head": 0.5}, "norm_penalty": False, "drift_from": 2},
+        {},
+        {"global", "start", "drift"},
+    ),
     ("scaffold", {}, {}, {"global", "control"}),
     ("scaffold", {"control": "path"}, SGD, {"global", "control"}),
     ("feddwa", {"local_init": "persistent", "kld_source": "running"}, {"lr": 2e-2}, FEDDWA),
