@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
 @app.command()
 def inspect(
-    path: Annotated[Path, typer.Argument(help="Bag, folder of frames, model file, or folder of a run or demo.")],
+    path: Annotated[
+        Path, typer.Argument(help="Bag, folder of frames or scans, model file, or folder of a run or demo.")
+    ],
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of the table.")] = False,
 ) -> None:
     """Show what is in a recording, a model file or a run.

@@ -11,6 +11,8 @@ import numpy as np
 from fed_core.data.bag_files import BagFile
 from fed_core.data.bags import BagSequence
 from fed_core.data.m3ed.sequence import M3edSequence
+from fed_core.data.nuscenes.contents import content_table
+from fed_core.data.nuscenes.tables import list_versions, open_tables
 from fed_core.data.open import BAG, find_reader, open_sequence
 from fed_core.data.readers.base import FolderSequence
 from fed_core.data.readers.stored import StoredSequence
@@ -45,7 +47,7 @@ class Report:
 
 
 def describe(path: Path, **options: Any) -> Report:
-    """Return what is in a folder of RGB-D images or in a bag.
+    """Return what is in a folder of RGB-D images, in a bag or in a nuScenes folder.
 
     A bag without RGB-D frames is described too; ``notes`` says why it has none.
 
@@ -58,6 +60,8 @@ def describe(path: Path, **options: Any) -> Report:
     """
     if path.exists() and find_reader(path) == BAG:
         return _describe_bag(path, options)
+    if versions := list_versions(path):
+        return _describe_scans(path, versions)
     sequence = open_sequence(path, **options)
     rows, notes = _frames(sequence)
     kind = find_reader(path)
@@ -92,6 +96,14 @@ def _describe_bag(path: Path, options: dict[str, Any]) -> Report:
         rows += more
         notes = (*notes, *warnings)
     return Report(f"{path}: bag", tuple(rows), ("topic", "type", "count", "rate", "size"), table, notes)
+
+
+def _describe_scans(path: Path, versions: list[str]) -> Report:
+    """Return the domains of a nuScenes folder; of the first version where there are several."""
+    rows, columns, table = content_table(open_tables(path, versions[0]))
+    more = f"other versions, which are not shown: {', '.join(versions[1:])}"
+    notes = (more,) if len(versions) > 1 else ()
+    return Report(f"{path}: nuscenes folder", (("layout", "nuscenes"), *rows), columns, table, notes)
 
 
 def _topic_table(bag: BagFile) -> tuple[tuple[tuple[str, ...], ...], int, bool]:

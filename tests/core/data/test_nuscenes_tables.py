@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from fed_core.data.inspect import describe
 from fed_core.data.nuscenes.tables import TABLES, find_version, list_versions, open_tables
 from fed_core.errors import DataError
 from tests.core.data.nuscenes_trees import VERSION, edit_table, write_scenes
@@ -106,3 +107,24 @@ def test_tables_that_contradict_each_other(tmp_path: Path, table: str, change: C
 
 def test_thirteen_tables() -> None:
     assert len(TABLES) == len(set(TABLES)) == 13
+
+
+def test_inspect_tells_domains_and_what_is_there(tmp_path: Path) -> None:
+    write_scenes(tmp_path, [SCENE, ("scene-b", "paris", "Sun", "val"), ("scene-c", "boston-seaport", "Rain", "train")])
+    next((tmp_path / "samples" / "CAM_BACK").iterdir()).unlink()
+    report = describe(tmp_path)
+    assert report.title == f"{tmp_path}: nuscenes folder" and report.notes == ()
+    assert dict(report.rows) == {
+        "layout": "nuscenes",
+        "version": VERSION,
+        "sensors": "CAM_BACK, CAM_FRONT, LIDAR_TOP",
+        "files of keyframes": "26 of 27 are there",
+        "files in between": "0",
+    }
+    assert report.columns == ("domain", "split", "scenes", "keyframes", "boxes")
+    assert report.table == (
+        ("boston_day_rain", "train", "2", "6", "12"),
+        ("none of the five", "val", "1", "3", "6"),
+    )
+    (tmp_path / "v1.0-other").mkdir()
+    assert describe(tmp_path).notes == ("other versions, which are not shown: v1.0-other",)
