@@ -1,5 +1,6 @@
 """``fedperc generate``: made-up data sets in the form of published ones, one sub-command per data set."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
@@ -39,9 +40,6 @@ def generate_bev(
 
     fedperc generate bev --out generated/small --frames 256 --width 128 --height 96
     """
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
     from fed_core.scenes.driving import DrivingOptions
     from fed_core.scenes.driving import generate as write
 
@@ -55,10 +53,7 @@ def generate_bev(
         carriers=carriers,
         min_visible_px=min_visible_px,
     )
-    columns = (TextColumn("frames"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True)) as progress:
-        task = progress.add_task("frames", total=None)
-        write(out, options, lambda done, total: progress.update(task, completed=done, total=total))
+    _with_progress("frames", lambda on_step: write(out, options, on_step))
     for name, count in options.frames_of_clients().items():
         typer.echo(f"{name}: {count} training and {test_frames} test frames")
     typer.echo(f"synthetic data in {out}")
@@ -69,7 +64,7 @@ def generate_detection(
     out: Annotated[Path, typer.Option(help="Folder for the data; new, or one that was stopped.", show_default=False)],
     seed: Annotated[int, typer.Option(min=0, help="Another seed is other streets and traffic.")] = 0,
     domains: Annotated[str, typer.Option(help="Letters of the domains.")] = "A,B,C,D,E",
-    train_scenes: Annotated[str, typer.Option(help="Training scenes of A, B, C, D, E.")] = "20,9,17,5,2",
+    train_scenes: Annotated[str, typer.Option(help="Training scenes of A, B, C, D, E.")] = "20,9,17,5,3",
     val_scenes: Annotated[str, typer.Option(help="Validation scenes of A, B, C, D, E.")] = "10,5,11,3,2",
     keyframes: Annotated[int, typer.Option(min=2, help="Keyframes of a scene, two per second.")] = 8,
     sweeps: Annotated[int, typer.Option(min=0, help="LiDAR scans before each keyframe.")] = 1,
@@ -85,9 +80,6 @@ def generate_detection(
 
     fedperc generate detection --out generated/night --domains D,E --keyframes 20
     """
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
     from fed_core.scenes.domains import KINDS, DomainOptions
     from fed_core.scenes.domains import generate as write
 
@@ -104,14 +96,22 @@ def generate_detection(
         beams=beams,
         azimuths=azimuths,
     )
-    columns = (TextColumn("keyframes"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True)) as progress:
-        task = progress.add_task("keyframes", total=None)
-        write(out, options, lambda done, total: progress.update(task, completed=done, total=total))
+    _with_progress("keyframes", lambda on_step: write(out, options, on_step))
     for letter, train, val in zip(KINDS, options.train_scenes, options.val_scenes, strict=True):
         if letter in options.domains:
             typer.echo(f"{letter} {KINDS[letter].code}: {train} training and {val} validation scenes")
     typer.echo(f"synthetic data in {out}")
+
+
+def _with_progress(unit: str, write: Callable[[Callable[[int, int], None]], object]) -> None:
+    """Run ``write``, which tells how many of how many it has done, under a bar."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn(unit), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True)) as progress:
+        task = progress.add_task(unit, total=None)
+        write(lambda done, total: progress.update(task, completed=done, total=total))
 
 
 def _split(text: str) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """Pictures of a street in its weather: lamps at night, what wet ground mirrors, streaks and drops of rain."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import cv2
 import numpy as np
@@ -9,10 +9,10 @@ import numpy.typing as npt
 
 from fed_core.scenes.domains.kinds import Weather
 from fed_core.scenes.domains.night import HEADLIGHT, Beam, lamp_gain
-from fed_core.scenes.driving.view import SIGHT_M, View
+from fed_core.scenes.driving.view import View
 from fed_core.scenes.meshes import Floats
 from fed_core.scenes.raycast import Hits
-from fed_core.scenes.renderer import Pinhole, render
+from fed_core.scenes.renderer import Pinhole
 from fed_core.scenes.scene import World
 from fed_core.scenes.shading import shade
 
@@ -24,67 +24,83 @@ _REFERENCE_PX = 160 * 64
 _DRY = 0.02  # reflectance of water straight from above
 
 
-def picture(view: View, camera: Pinhole, pose: Floats, weather: Weather, beams: Sequence[Beam], *, ahead: bool) -> F32:
+@dataclass(frozen=True)
+class _Shot:
+    """What rays of one camera meet, and its light.
+
+    Attributes:
+        world: the street.
+        beams: lamps; none by day.
+        pixel_rad: angle of one pixel.
+    """
+
+    world: World
+    beams: Sequence[Beam]
+    pixel_rad: float
+
+    def surface(self, origin: F32, ways: F32, hits: Hits) -> tuple[Floats, Floats]:
+        """Return place and normal, (N, 3) each, of what was hit."""
+        points = origin + hits.t[:, None] * ways
+        normals = self.world.attributes[self.world.corners[0, hits.face], 2:5]
+        return points.astype(np.float64), normals.astype(np.float64)
+
+    def gain(self, points: Floats, normals: Floats) -> F32:
+        """Return the factor (N, 3) of the lamps' light."""
+        return lamp_gain(self.world.sky, points, normals, self.beams)
+
+    def mirrored(self, origin: F32, ways: F32, reach: F32) -> F32:
+        """Return the radiance (N, 3) that still water at height 0 throws back; ``reach`` (N,) is where rays meet it.
+
+        It is what a camera as far below the ground as ours is above it would see from there on.
+        """
+        flip = np.array([1, 1, -1], np.float32)
+        start, below = origin * flip, ways * flip
+        lift = reach * np.float32(1.0005) + np.float32(0.02)
+        hits = self.world.rays.closest(start + lift[:, None] * below, below)
+        hits = Hits(hits.t + lift, hits.face, hits.u, hits.v)
+        light = shade(self.world, start, below, hits, self.pixel_rad)
+        if self.beams:
+            met = np.flatnonzero(hits.face >= 0)
+            light[met] *= self.gain(*self.surface(start, below[met], _some(hits, met)))
+        return light
+
+
+def picture(view: View, camera: Pinhole, pose: Floats, weather: Weather, beams: Sequence[Beam]) -> F32:
     """Return linear light, (H, W, 3), without streaks.
 
     Args:
-        view: the street.
+        view: the street; at night with the vehicle's own headlight where the camera looks ahead.
         camera: intrinsics.
         pose: (4, 4) camera to street, optical axes.
         weather: light and rain.
-        beams: lamps, for the night.
-        ahead: the camera looks where the vehicle's own headlights shine.
+        beams: lamps; none by day.
     """
-    world = replace(view.world, headlight=HEADLIGHT) if weather.night and ahead else view.world
-    light = render(world, camera, pose, SIGHT_M)[0]
-    if not weather.night and not weather.wet:
+    light = view.picture(camera, pose)
+    if not beams and not weather.wet:
         return light
-    origin = pose[:3, 3].astype(np.float32)
+    shot, origin = _Shot(view.world, beams, 1 / camera.focal_px), pose[:3, 3].astype(np.float32)
     ways = (camera.directions() @ pose[:3, :3].T).astype(np.float32)
-    hits = world.rays.closest(np.broadcast_to(origin, ways.shape).copy(), ways)
+    hits = view.world.rays.closest(np.broadcast_to(origin, ways.shape).copy(), ways)
     met = np.flatnonzero(hits.face >= 0)
-    points, normals = _surface(world, origin, ways[met], _some(hits, met))
+    points, normals = shot.surface(origin, ways[met], _some(hits, met))
     flat = light.reshape(-1, 3)
-    if weather.night:
-        flat[met] *= lamp_gain(world.sky, points, normals, beams)
+    if beams:
+        flat[met] *= shot.gain(points, normals)
     if weather.wet:
         wet = (points[:, 2] < _GROUND_M) & (normals[:, 2] > 0.99)
         ground = met[wet]
-        mirrored = _mirrored(world, origin, ways[ground], hits.t[ground], 1 / camera.focal_px, beams, weather)
         share = weather.wet * _water(points[wet]) * _fresnel(ways[ground])
-        flat[ground] += share[:, None] * (mirrored - flat[ground])
+        flat[ground] += share[:, None] * (shot.mirrored(origin, ways[ground], hits.t[ground]) - flat[ground])
     return light
+
+
+def with_headlight(view: View) -> View:
+    """Return the street as lit by the vehicle's own headlights, for cameras that look ahead."""
+    return replace(view, world=replace(view.world, headlight=HEADLIGHT))
 
 
 def _some(hits: Hits, index: npt.NDArray[np.intp]) -> Hits:
     return Hits(hits.t[index], hits.face[index], hits.u[index], hits.v[index])
-
-
-def _surface(world: World, origin: F32, ways: F32, hits: Hits) -> tuple[Floats, Floats]:
-    """Return place and normal, (N, 3) each, of what was hit."""
-    points = origin + hits.t[:, None] * ways
-    normals = world.attributes[world.corners[0, hits.face], 2:5]
-    return points.astype(np.float64), normals.astype(np.float64)
-
-
-def _mirrored(
-    world: World, origin: F32, ways: F32, reach: F32, pixel_rad: float, beams: Sequence[Beam], weather: Weather
-) -> F32:
-    """Return the radiance (N, 3) that still water at height 0 throws back; ``reach`` (N,) is where rays meet it.
-
-    It is what a camera as far below the ground as ours is above it would see from there on.
-    """
-    flip = np.array([1, 1, -1], np.float32)
-    start, below = origin * flip, ways * flip
-    lift = reach * np.float32(1.0005) + np.float32(0.02)
-    hits = world.rays.closest(start + lift[:, None] * below, below)
-    hits = Hits(hits.t + lift, hits.face, hits.u, hits.v)
-    light = shade(world, start, below, hits, pixel_rad)
-    if weather.night:
-        met = np.flatnonzero(hits.face >= 0)
-        points, normals = _surface(world, start, below[met], _some(hits, met))
-        light[met] *= lamp_gain(world.sky, points, normals, beams)
-    return light
 
 
 def _fresnel(ways: F32) -> F32:

@@ -11,7 +11,7 @@ from fed_core.scenes.domains.actors import actor_parts, attribute_of, label_of
 from fed_core.scenes.domains.kinds import DomainKind
 from fed_core.scenes.domains.lidar import NOISE_M, Lidar, lidar_to_ego, points_inside
 from fed_core.scenes.domains.night import lamp_posts, vehicle_beams
-from fed_core.scenes.domains.pictures import picture, with_rain
+from fed_core.scenes.domains.pictures import picture, with_headlight, with_rain
 from fed_core.scenes.domains.surfaces import surfaces
 from fed_core.scenes.domains.traffic import Cast, drawn_cast, kerb_of
 from fed_core.scenes.driving.carriers import Mount
@@ -76,7 +76,7 @@ class Keyframe:
     """A keyframe with what the tables want to know beside it.
 
     Attributes:
-        frame: pictures, points with rows as time lags of 0, boxes.
+        frame: pictures, points of this scan alone, boxes.
         instances: names of the objects.
         attributes: of the objects, "" = none.
     """
@@ -161,8 +161,9 @@ class DomainScene:
     def _image(self, view: View, now: Cast, name: str, rng: np.random.Generator) -> npt.NDArray[np.uint8]:
         weather, pose = self._domain.weather, _ego(now.ego) @ _optical(CAMERAS[name])
         beams = [*self._lamps, *vehicle_beams(view.vehicles)] if weather.night else []
-        ahead = abs(CAMERAS[name].yaw_deg) < 90
-        light = picture(view, self._recording.camera, pose, weather, beams, ahead=ahead)
+        if weather.night and abs(CAMERAS[name].yaw_deg) < 90:
+            view = with_headlight(view)
+        light = picture(view, self._recording.camera, pose, weather, beams)
         return self._sensors[name].develop(with_rain(light, weather, rng), weather.exposure, rng)
 
     def _near(self, now: Cast) -> list[Vehicle]:

@@ -157,8 +157,11 @@ class _Casting:
         rng = self._rng
         found: list[Vehicle] = []
         for side in (-1, 1):
-            for x in self._spots(self._domain.city.parked_cycles, 2.5):
-                kind = "motorcycle_parked" if rng.random() < self._domain.city.cycle_mix else "bicycle_parked"
+            for number, x in enumerate(self._spots(self._domain.city.parked_cycles, 2.5)):
+                motor = rng.random() < self._domain.city.cycle_mix
+                if self._full and number == 0:
+                    motor = side < 0
+                kind = "motorcycle_parked" if motor else "bicycle_parked"
                 yaw = float(rng.normal(0, 0.3)) + float(np.pi * rng.integers(2))
                 found.append(self._actor(kind, (x, side * (self._kerb + 0.45), yaw)))
         return found
