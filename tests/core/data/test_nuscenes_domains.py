@@ -127,3 +127,18 @@ def test_domain_with_one_scene_and_one_without(tmp_path: Path) -> None:
 def test_counts_add_up_to_the_official_splits() -> None:
     totals: Mapping[str, int] = {part: sum(counts.values()) for part, counts in PUBLISHED_COUNTS.items()}
     assert totals == {"train": 700, "val": 150}
+
+
+def test_no_validation_scene_trains_or_is_probed(tmp_path: Path) -> None:
+    """Robots train and probe on sources of split train; of no domain does such a source give a scene to validate."""
+    scenes = [(f"{name}-{split}", place, text, split) for name, place, text, _ in FIVE for split in SPLITS]
+    write_scenes(tmp_path, scenes, frames=2)
+    tokens: dict[str, set[str]] = {}
+    for split in SPLITS:
+        tokens[split] = set()
+        for domain in DOMAINS.values():
+            options = NuScenesOptions(domain=domain, split=split, cameras=CAMERAS)
+            found = NuScenesSequence(domain, tmp_path, options)
+            assert [found.scene(index)[-len(split) :] for index in range(len(found))] == [split] * 2
+            tokens[split] |= {found.token(index) for index in range(len(found))}
+    assert len(tokens["train"]) == len(tokens["val"]) == 10 and not tokens["train"] & tokens["val"]
