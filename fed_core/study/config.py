@@ -18,13 +18,20 @@ DESCRIPTOR_FRAMES = "descriptor_frames"
 CENTRALISED = "centralised"
 #: The one robot of a centralised run.
 POOL = "pool"
+_DEPTH_ONLY = ("generated", "descriptor_share", "descriptor_most", "score_step", "mirror", "tuning")
 #: Settings that mean nothing to a task, so that its reports leave them out.
 FOREIGN: Mapping[str, tuple[str, ...]] = {
-    "depth": ("bev",),
-    "bev": ("generated", "descriptor_share", "descriptor_most", "score_step", "mirror", "tuning"),
+    "depth": ("bev", "detection"),
+    "bev": (*_DEPTH_ONLY, "detection"),
+    "detection": (*_DEPTH_ONLY, "bev"),
 }
 #: Task of each scenario.
-SCENARIOS: Mapping[str, str] = {"depth-hpe": "depth", "depth-bmr": "depth", "bev": "bev"}
+SCENARIOS: Mapping[str, str] = {
+    "depth-hpe": "depth",
+    "depth-bmr": "depth",
+    "bev": "bev",
+    "detection-domains": "detection",
+}
 
 
 @dataclass(frozen=True)
@@ -131,6 +138,29 @@ class BevSettings:
 
 
 @dataclass(frozen=True)
+class DetectionSettings:
+    """Data and scoring of a study of 3D detection in five domains (fedcka spec 7).
+
+    Attributes:
+        reader: options of :class:`fed_core.data.nuscenes.sequence.NuScenesOptions` (cameras, sweeps).
+        generator: options of :class:`fed_core.scenes.domains.DomainOptions`, but the seed.
+    """
+
+    validation: float = option(
+        0.1, help="last share of a domain's training scenes, one at least, that chooses settings", low=0.01, high=0.5
+    )
+    score_step: int = option(1, help="score every n-th round, and the last", unit="count", low=1)
+    max_boxes: int = option(500, help="most predicted boxes of a frame", unit="count", low=1, high=500)
+    train_interval: int = option(1, help="train on every n-th keyframe of a scene", unit="count", low=1)
+    score_interval: int = option(1, help="score every n-th keyframe of a scene", unit="count", low=1)
+    reader: Mapping[str, Any] = field(default_factory=dict)
+    generator: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check(self)
+
+
+@dataclass(frozen=True)
 class StudyConfig:
     """The whole study file.
 
@@ -155,6 +185,7 @@ class StudyConfig:
     mirror: bool = option(False, help="predict every image and its mirror image, and average (fedepth spec 7.1)")
     generated: GeneratedSettings = field(default_factory=GeneratedSettings)
     bev: BevSettings = field(default_factory=BevSettings)
+    detection: DetectionSettings = field(default_factory=DetectionSettings)
     tuning: Tuning = field(default_factory=Tuning)
     ablations: Ablations = field(default_factory=Ablations)
 

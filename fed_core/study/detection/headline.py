@@ -1,0 +1,50 @@
+"""Which FedCKA setting is the headline: chosen by held-out training scenes, before anybody looks at the test."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from fed_core.study.config import parse_label
+
+STRATEGY = "fedcka"
+#: Options that make a label one of the seven settings (fedcka spec 5); with others it is an ablation.
+_GRID = frozenset({"rule", "tau", "rho", "start_round", "steps"})
+
+
+def is_setting(label: str) -> bool:
+    """Tell whether a label is a FedCKA setting of the grid that the headline is chosen from."""
+    name, options = parse_label(label)
+    return name == STRATEGY and set(options) <= _GRID
+
+
+def validation_scores(results: Iterable[Mapping[str, Any]]) -> dict[str, list[float]]:
+    """Return the validation NDS of every FedCKA setting, one value for each finished seed.
+
+    Args:
+        results: trees of ``result.json`` (:mod:`fed_core.study.detection.scoring`); read are ``label``, ``seed`` and
+            ``macro.validation_nds``, the mean over the clients of the last model's NDS on held-out training scenes.
+    """
+    found: dict[str, dict[int, float]] = {}
+    for result in results:
+        value = (result.get("macro") or {}).get("validation_nds")
+        if is_setting(str(result["label"])) and value is not None:
+            found.setdefault(str(result["label"]), {})[int(result["seed"])] = float(value)
+    return {label: [seeds[seed] for seed in sorted(seeds)] for label, seeds in found.items()}
+
+
+def headline(results: Iterable[Mapping[str, Any]], labels: Sequence[str] = ()) -> str | None:
+    """Return the label of the setting with the best mean validation NDS over clients and seeds; None without any.
+
+    No figure of a test scene is read. Settings with fewer finished seeds than others are left out, for a mean over
+    fewer worlds does not compare; of equal ones the first of ``labels`` wins.
+
+    Args:
+        results: trees of ``result.json`` of one network.
+        labels: order of the study; default: that of the results.
+    """
+    scores = validation_scores(results)
+    most = max((len(values) for values in scores.values()), default=0)
+    means = {label: float(np.mean(values)) for label, values in scores.items() if len(values) == most}
+    order = [label for label in labels if label in means] + [label for label in means if label not in labels]
+    return max(order, key=lambda label: means[label], default=None)
