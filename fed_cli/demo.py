@@ -36,6 +36,8 @@ def demo(
     fedperc demo --data my_recordings/ --seed 3
 
     fedperc demo --data config/fleet/bev.yaml --out runs/vehicles
+
+    fedperc demo --data config/fleet/detection.yaml --out runs/detection
     """
     from rich.console import Console
 
@@ -65,9 +67,11 @@ def _finish(console: "Console", out: Path, fleet: "FleetConfig", seconds: float)
     from fed_cli.fleetrun.map_pictures import draw_maps
     from fed_cli.fleetrun.pictures import draw_grid
     from fed_cli.fleetrun.report import show, summarise
+    from fed_cli.fleetrun.scan_pictures import draw_scans
 
     summary = summarise(out, fleet, seconds)
     show(console, summary)
     methods = list(dict.fromkeys(("initial", "fedavg", fleet.strategy.name)))
-    picture = (draw_maps if fleet.task == "bev" else draw_grid)(out, summary, methods)
+    draw = {"bev": draw_maps, "detection": draw_scans}.get(fleet.task, draw_grid)
+    picture = draw(out, summary, methods)
     console.print(f"pictures {picture}\nsummary  {out / 'summary.json'}\n{summary['seconds']:.0f} s", highlight=False)

@@ -49,6 +49,7 @@ WORDS: Mapping[str, TaskWords] = {
     "bev": TaskWords(
         "maps of vehicles", (Figure("iou_global", "IoU", higher=True), Figure("iou_frame", "IoU by frame", higher=True))
     ),
+    "detection": TaskWords("boxes", (Figure("nds", "NDS", higher=True), Figure("map", "mAP", higher=True))),
 }
 
 

@@ -12,6 +12,7 @@ from rich.table import Table
 
 from fed_cli.fleetrun.figures import WORDS, number, words_of
 from fed_cli.fleetrun.folder import SUMMARY
+from fed_cli.fleetrun.runs import JOURNAL, read_run
 from fed_cli.fleetrun.stages import read_scores
 from fed_core.fleet import FleetConfig
 from fed_core.wire.files import write_text
@@ -50,6 +51,7 @@ def summarise(folder: Path, fleet: FleetConfig, seconds: float) -> dict[str, Any
         "rounds": fleet.rounds,
         "strategy": own,
         "clusters": clusters,
+        "shares": _shares(folder / "aggregator" / own),
         "sequences": sequences,
         "bytes": sum(scores[name]["run"]["bytes"] for name in scores),
         "seconds": round(seconds, 1),
@@ -66,8 +68,12 @@ def show(console: Console, summary: dict[str, Any]) -> None:
     members.add_column("robot")
     for index in range(len(summary["clusters"])):
         members.add_column(f"cluster {index}", justify="center")
+    shares = summary.get("shares") or {}
+    if shares:
+        members.add_column("shared layers by round")
     for robot in summary["robots"]:
-        members.add_row(robot, *("x" if robot in cluster else "" for cluster in summary["clusters"]))
+        crosses = ("x" if robot in cluster else "" for cluster in summary["clusters"])
+        members.add_row(robot, *crosses, *([_told(shares.get(robot))] if shares else []))
     console.print(members)
     console.print(_sequence_table(summary))
     main, rows = words_of(summary).figures[0], summary["sequences"]
@@ -111,6 +117,17 @@ def _marked(values: list[float | None], best: float | None) -> str:
     return "  ".join(
         f"[bold green]{number(value)}[/]" if value is not None and value == best else number(value) for value in values
     )
+
+
+def _shares(run: Path) -> dict[str, Any]:
+    """Return, by robot, the layers in all and how many it shared in each masked round; empty without masks."""
+    if not (run / JOURNAL).is_file():
+        return {}
+    return {r.id: {"layers": r.units, "shared": list(r.shared)} for r in read_run(run).robots if r.units}
+
+
+def _told(shares: dict[str, Any] | None) -> str:
+    return f"{' '.join(map(str, shares['shared']))} of {shares['layers']}" if shares else "all"
 
 
 def _versions() -> dict[str, str]:

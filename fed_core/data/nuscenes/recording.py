@@ -51,7 +51,7 @@ class ScanWriter:
         """Append one frame; one with other cameras than the first raises ``DataError``."""
         tables = self._tables
         if tables is None:
-            tables = self._tables = TableWriter(self._path, VERSION)
+            tables = self._tables = TableWriter(self._path, VERSION, jpeg_quality=98)
             tables.add_log("recording", location="unknown", vehicle="robot")
             self._cameras = frame.cameras
         if frame.cameras != self._cameras:
