@@ -39,4 +39,4 @@ def _facts(tables: "NuScenes") -> Iterator[tuple[str, str]]:
     yield "version", str(tables.version)
     yield "sensors", ", ".join(sorted(sensor["channel"] for sensor in tables.sensor))
     yield "files of keyframes", f"{present} of {len(keyed)} are there"
-    yield "files in between", str(len(tables.sample_data) - len(keyed))
+    yield "scans in between", str(len(tables.sample_data) - len(keyed))

@@ -1,5 +1,6 @@
 """The tables of a nuScenes folder, opened by the devkit."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,7 +35,8 @@ _opened: dict[tuple[Path, str], tuple[tuple[int, ...], Any]] = {}
 def open_tables(root: Path, version: str = "") -> "NuScenes":
     """Return the tables of a folder; the same object as long as the files are the same.
 
-    Pictures of maps may be missing: nothing here reads them.
+    Pictures of maps may be missing: nothing here reads them. Of what lies between keyframes only LiDAR scans are there:
+    that of cameras and radars is four fifths of all records, and nobody asks for it.
 
     Args:
         root: dataroot, the folder that holds the version folder, ``samples`` and ``sweeps``.
@@ -94,29 +96,40 @@ def _load(root: Path, version: str) -> Any:
 
 
 def _table_loader(root: Path, version: str) -> Callable[[Any, str], Any]:
-    """Return what reads one table for the devkit; it makes up maps where they are missing."""
+    """Return what reads one table for the devkit."""
 
     def load(self: Any, name: str) -> Any:
-        path = root / version / f"{name}.json"
-        records = _read(path)
-        if name != "map":
-            return records
-        # The devkit wants a map of every log, and its picture; the folder itself passes for one.
-        for record in records:
-            if not (root / str(record.get("filename", ""))).exists():
-                record["filename"] = ""
-        logs = {token for record in records for token in record["log_tokens"]}
-        lost = [log["token"] for log in self.log if log["token"] not in logs]
-        if lost or not records:
-            records.append({"token": "missing_map", "filename": "", "category": "semantic_prior", "log_tokens": lost})
-        return records
+        records = _read(root / version / f"{name}.json")
+        if name == "sample_data":
+            return _trimmed(self, records)
+        return _with_maps(root, self.log, records) if name == "map" else records
 
     return load
 
 
-def _read(path: Path) -> list[dict[str, Any]]:
-    import json
+def _trimmed(tables: Any, records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the files of keyframes and all LiDAR scans, and forget the poses of the others."""
+    lidars = {sensor["token"] for sensor in tables.sensor if sensor["modality"] == "lidar"}
+    mounts = {mount["token"] for mount in tables.calibrated_sensor if mount["sensor_token"] in lidars}
+    kept = [each for each in records if each["is_key_frame"] or each["calibrated_sensor_token"] in mounts]
+    used = {record["ego_pose_token"] for record in kept}
+    tables.ego_pose = [pose for pose in tables.ego_pose if pose["token"] in used]
+    return kept
 
+
+def _with_maps(root: Path, logs: list[dict[str, Any]], records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return maps as the devkit wants them: one of every log, with a picture; the folder itself passes for one."""
+    for record in records:
+        if not (root / str(record.get("filename", ""))).exists():
+            record["filename"] = ""
+    mapped = {token for record in records for token in record["log_tokens"]}
+    lost = [log["token"] for log in logs if log["token"] not in mapped]
+    if lost or not records:
+        records.append({"token": "missing_map", "filename": "", "category": "semantic_prior", "log_tokens": lost})
+    return records
+
+
+def _read(path: Path) -> list[dict[str, Any]]:
     try:
         records = json.loads(path.read_text(encoding="utf-8"))
     except OSError as err:

@@ -41,6 +41,20 @@ def test_changed_tables_are_read_anew(tmp_path: Path) -> None:
     assert len(open_tables(tmp_path).sample) == 2
 
 
+def test_what_cameras_see_between_keyframes_is_not_kept(tmp_path: Path) -> None:
+    """The second keyframe's files become such of in between: the LiDAR's stays, those of the cameras go."""
+    write_scenes(tmp_path, [SCENE], frames=3)
+    second = open_tables(tmp_path).sample[1]["token"]
+
+    def change(records: Any) -> Any:
+        return [{**each, "is_key_frame": each["sample_token"] != second} for each in records]
+
+    edit_table(tmp_path, "sample_data", change)
+    tables = open_tables(tmp_path)
+    assert [each["channel"] for each in tables.sample_data if not each["is_key_frame"]] == ["LIDAR_TOP"]
+    assert len(tables.sample_data) == len(tables.ego_pose) == 7
+
+
 def test_version_is_found_or_asked_for(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=re.escape(f"{tmp_path / 'absent'} is not a folder")):
         open_tables(tmp_path / "absent")
@@ -119,7 +133,7 @@ def test_inspect_tells_domains_and_what_is_there(tmp_path: Path) -> None:
         "version": VERSION,
         "sensors": "CAM_BACK, CAM_FRONT, LIDAR_TOP",
         "files of keyframes": "26 of 27 are there",
-        "files in between": "0",
+        "scans in between": "0",
     }
     assert report.columns == ("domain", "split", "scenes", "keyframes", "boxes")
     assert report.table == (
