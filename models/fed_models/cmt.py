@@ -6,6 +6,7 @@ Sparse voxels are replaced by pillars, so that all is pure PyTorch. Registered h
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -122,14 +123,14 @@ TINY = replace(
     LITE,
     image=(32, 96),
     encoder=8,
+    range_m=32.0,
+    heads=2,
     pillar=16,
     stages=(24, 32),
     neck=24,
     dim=48,
     hidden=96,
-    queries=64,
-    noise=64,
-    points=4096,
+    points=5000,
 )
 
 
@@ -140,11 +141,13 @@ class CmtChoices:
     Attributes:
         encoding: of coordinates, a name of ``ENCODINGS``.
         even: references start evenly spread instead of uniformly drawn.
+        placed: queries and memory hand on their places; in the paper these only steer the attention.
         augmentation: how training samples are varied, a name of ``AUGMENTATIONS``.
     """
 
     encoding: str = "cmt"
     even: bool = False
+    placed: bool = False
     augmentation: str = "paper"
 
 
@@ -181,6 +184,7 @@ class Cmt(DetectionModel):
             momentum=momentum,
             encoding=choices.encoding,
             even=choices.even,
+            placed=choices.placed,
         )
 
     def forward(self, batch: DetectionBatch) -> HeadOutput:
@@ -234,7 +238,9 @@ class _CmtOptions(NetworkConfig):
     cameras: int = option(-1, help="pictures of a scan; 0: all, -1: the variant's own number", low=-1, high=64)
     image_height: int = option(0, help="height of the pictures; 0: the variant's own", unit="px", low=0, high=4096)
     image_width: int = option(0, help="width of the pictures; 0: the variant's own", unit="px", low=0, high=8192)
-    range_m: float = option(51.2, help="how far it looks along x and y", unit="m", low=1.0, high=1000.0)
+    range_m: float = option(
+        0.0, help="how far it looks along x and y; 0: the variant's own", unit="m", low=0.0, high=1e3
+    )
     cells: int = option(0, help="pillars per side; 0: the variant's own", unit="count", low=0, high=4096)
     dim: int = option(0, help="features of tokens and queries; 0: the variant's own", unit="count", low=0, high=1024)
     layers: int = option(0, help="decoder layers; 0: the variant's own", unit="count", low=0, high=12)
@@ -266,11 +272,13 @@ class _CmtOptions(NetworkConfig):
     def _resized(self) -> CmtWidths:
         own = self._widths()
         image = (self.image_height or own.image[0], self.image_width or own.image[1])
-        given = {name: getattr(self, name) for name in ("cells", "dim", "layers", "heads", "queries")}
+        given: dict[str, Any] = {
+            name: getattr(self, name) for name in ("range_m", "cells", "dim", "layers", "heads", "queries")
+        }
         changed = {name: value for name, value in given.items() if value}
         counts = {"cameras": self.cameras, "noise": self.noise, "points": self.max_points}
         changed |= {name: value for name, value in counts.items() if value >= 0}
-        return replace(own, image=image, range_m=self.range_m, **changed)
+        return replace(own, image=image, **changed)
 
     def _chosen(self) -> CmtChoices:
         given = {"encoding": self.encoding, "augmentation": self.augmentation}
@@ -301,7 +309,7 @@ class CmtTiny(_CmtOptions):
         return TINY
 
     def _choices(self) -> CmtChoices:
-        return CmtChoices(encoding="octaves", even=True, augmentation="light")
+        return CmtChoices(encoding="octaves", even=True, placed=True, augmentation="light")
 
 
 def _start_from(network: Cmt, weights: str) -> None:

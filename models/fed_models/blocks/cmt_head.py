@@ -53,6 +53,7 @@ class CmtHead(nn.Module):
         momentum: of the batch normalisation.
         encoding: name of the coordinate encoding.
         even: references start evenly spread instead of uniformly drawn.
+        placed: queries and memory hand on their places; else these only steer the attention.
     """
 
     cell_places: Tensor
@@ -74,11 +75,12 @@ class CmtHead(nn.Module):
         momentum: float,
         encoding: str,
         even: bool,
+        placed: bool,
     ) -> None:
         super().__init__()
         self._dim, self._noise, self._image_size, self._encoding = dim, noise, image_size, encoding
         self.shared_conv = ConvNorm(nn.Conv2d(channels, dim, 3, padding=1, bias=False), momentum)
-        self.transformer = Transformer(QueryDecoder(layers, dim, heads, hidden=hidden))
+        self.transformer = Transformer(QueryDecoder(layers, dim, heads, hidden=hidden, placed=placed))
         self.bev_embedding = _mlp(2 * dim, dim, dim)
         self.rv_embedding = _mlp(3 * co.NUM_DEPTHS, 4 * dim, dim)
         self.reference_points = nn.Embedding(queries, 3)
