@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -139,7 +139,10 @@ class Deployment:
         know where they sit.
         """
         own = self.fleet.task in OF_VEHICLES or entry.robot
-        return self.inference(f"/live/{entry.name}" if own else "/live", entry)
+        found = self.inference(f"/live/{entry.name}" if own else "/live", entry)
+        # Scores count every box, also those that no one would act upon.
+        every = {"min_score": 0.0} if self.fleet.task == "detection" else {}
+        return replace(found, parameters={**found.parameters, **every})
 
     def live(self, namespaces: Sequence[str] = ()) -> list[NodeSpec]:
         """Return inference nodes for what robots see now.

@@ -22,7 +22,7 @@ from fed_core.fleet import FleetConfig, NamedOptions, RobotEntry, SequenceEntry
 REPLAY_HZ = 20.0
 STALL_S = 240.0
 #: Inference nodes that run at the same time: each holds PyTorch.
-AT_ONCE = 4
+AT_ONCE = 5
 
 
 @dataclass(frozen=True)
