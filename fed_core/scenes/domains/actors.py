@@ -38,7 +38,7 @@ _VEHICLE_LABELS = {"compact": "car", "saloon": "car", "van": "car", "truck": "tr
 KINDS: Mapping[str, Kind] = {
     **{name: Kind(label, SIZES_M[name]) for name, label in _VEHICLE_LABELS.items()},
     "motorcycle": Kind("motorcycle", (2.10, 0.80, 1.60)),
-    "motorcycle_parked": Kind("motorcycle", (2.05, 0.78, 1.15)),
+    "motorcycle_parked": Kind("motorcycle", (2.05, 0.78, 1.06)),
     "bicycle": Kind("bicycle", (1.75, 0.58, 1.72)),
     "bicycle_parked": Kind("bicycle", (1.75, 0.58, 1.05)),
     "pedestrian": Kind("pedestrian", (0.70, 0.64, 1.74)),

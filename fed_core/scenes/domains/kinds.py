@@ -98,7 +98,7 @@ BOSTON = City(
         Plan(3, 2.0, (5.0, 10.0), "along", "blocks", 0, 30.0),
     ),
     _traffic(17.0, 0.40, {"compact": 0.36, "saloon": 0.44, "van": 0.10, "truck": 0.07, "bus": 0.03}),
-    motorcycles=0.02, walkers=4.5, cyclists=0.8, parked_cycles=1.2, cycle_mix=0.35,
+    motorcycles=0.015, walkers=4.5, cyclists=0.8, parked_cycles=1.2, cycle_mix=0.25,
 )  # fmt: skip
 SINGAPORE = City(
     "singapore-generated",
@@ -108,7 +108,7 @@ SINGAPORE = City(
         Plan(1, 0.0, (3.0, 7.0), "along", "villas", 0, 6.0),
     ),
     _traffic(15.0, 0.22, {"compact": 0.42, "saloon": 0.26, "van": 0.12, "truck": 0.14, "bus": 0.06}),
-    motorcycles=0.24, walkers=5.0, cyclists=0.7, parked_cycles=2.2, cycle_mix=0.60,
+    motorcycles=0.27, walkers=5.0, cyclists=0.7, parked_cycles=2.2, cycle_mix=0.60,
 )  # fmt: skip
 
 _BRICK, _PALE = (0.42, 0.20, 0.15), (0.82, 0.80, 0.74)

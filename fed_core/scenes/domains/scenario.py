@@ -121,7 +121,7 @@ class DomainScene:
     def keyframe(self, index: int, stamp_ns: int, token: str) -> Keyframe:
         """Return keyframe ``index`` with the given time and name."""
         now = self.cast.at(index * KEYFRAME_S)
-        view = self._view(now)
+        view = self.view(index * KEYFRAME_S)
         points = self._scan(view, now, self._rng(2, index))
         near = self._near(now)
         grain = self._rng(1, index)
@@ -144,14 +144,16 @@ class DomainScene:
     def sweep(self, time_s: float, number: int) -> tuple[npt.NDArray[np.float32], Floats]:
         """Return a scan at any time, (P, 5), and the pose (4, 4) of the vehicle on the map."""
         now = self.cast.at(time_s)
-        return self._scan(self._view(now), now, self._rng(3, number)), self._map @ _ego(now.ego)
+        return self._scan(self.view(time_s), now, self._rng(3, number)), self._map @ _ego(now.ego)
 
     @cached_property
     def _stage(self) -> Stage:
         weather = self._domain.weather
         return Stage(self._parts, self._sky, weather.palette.haze_per_m, surfaces(weather.night), actor_parts)
 
-    def _view(self, now: Cast) -> View:
+    def view(self, time_s: float) -> View:
+        """Return the street at a time, without the vehicle with the sensors; parts are numbered as ``cast.others``."""
+        now = self.cast.at(time_s)
         return self._stage.look(now.others, now.ego.place)
 
     def _scan(self, view: View, now: Cast, rng: np.random.Generator) -> npt.NDArray[np.float32]:

@@ -17,6 +17,7 @@ _BESIDE_M = 55.0
 _SITE_PLACES = 6
 _PLACE_M = 6.2
 _FREE_M = 8.0
+_CARS = ("compact", "saloon")
 
 Pose = tuple[float, float, float]
 
@@ -65,15 +66,22 @@ class _Casting:
         self._x = traffic.carriers[0].place[0]
         queues = {lane.speed_mps for lane in street.lanes if rng.random() < 0.2}
         queues.discard(traffic.carriers[0].speed_mps)
-        lanes = [self._on_lane(vehicle, queues) for vehicle in traffic.others]
+        nearest = self._nearest_car(traffic.others) if full else None
+        lanes = [self._on_lane(vehicle, queues, always=vehicle is nearest) for vehicle in traffic.others]
         beside = [*self._walkers(), *self._cyclists(), *self._parked_cycles()]
         found = [a for a in (*standing, *lanes, *beside) if label_of(a) not in domain.absent]
         self.cast = Cast(traffic.carriers[0], tuple(replace(a, number=k) for k, a in enumerate(found)))
 
-    def _on_lane(self, vehicle: Vehicle, queues: set[float]) -> Vehicle:
+    def _nearest_car(self, vehicles: Iterable[Vehicle]) -> Vehicle | None:
+        """Return the car on the road that is nearest to the ego vehicle along the street."""
+        cars = [v for v in vehicles if v.on_road and v.kind in _CARS]
+        return min(cars, key=lambda v: abs(v.place[0] - self._x), default=None)
+
+    def _on_lane(self, vehicle: Vehicle, queues: set[float], *, always: bool) -> Vehicle:
         """Return what drives there: some lanes wait, some vehicles are motorcycles (smaller, so there is room)."""
         rng = self._rng
-        if vehicle.on_road and vehicle.kind in ("compact", "saloon") and rng.random() < self._domain.city.motorcycles:
+        share = 1.0 if always else self._domain.city.motorcycles
+        if vehicle.on_road and vehicle.kind in _CARS and rng.random() < share:
             aside = float(rng.uniform(-0.8, 0.8))
             x, y = vehicle.place
             place = x - aside * float(np.sin(vehicle.yaw)), y + aside * float(np.cos(vehicle.yaw))
@@ -88,8 +96,8 @@ class _Casting:
         x, y, yaw = run
         side = float(np.sign(y))
         found = [
-            self._actor("construction_vehicle", (x + 9.0, y + side * 0.4, yaw)),
-            self._actor("trailer", (x + 21.0, y + side * 0.4, yaw)),
+            self._actor("construction_vehicle", (x + 9.0, y + side * 0.1, yaw)),
+            self._actor("trailer", (x + 21.0, y + side * 0.1, yaw)),
         ]
         line = y - side * 1.15
         for k in range(int(self._rng.integers(4, 7))):
@@ -98,7 +106,7 @@ class _Casting:
             found.append(self._actor("barrier", at))
         for k in range(4):
             found.append(self._actor("traffic_cone", (x - 3.0 + 1.6 * k, y + side * (1.0 - 0.6 * k), yaw)))
-            found.append(self._actor("traffic_cone", (x + 24.5 + 1.6 * k, line + side * 0.5 * k, yaw)))
+            found.append(self._actor("traffic_cone", (x + 28.0 + 1.6 * k, line + side * 0.5 * k, yaw)))
         return found
 
     def _stop(self, chance: float) -> list[Vehicle]:
@@ -163,7 +171,7 @@ class _Casting:
                     motor = side < 0
                 kind = "motorcycle_parked" if motor else "bicycle_parked"
                 yaw = float(rng.normal(0, 0.3)) + float(np.pi * rng.integers(2))
-                found.append(self._actor(kind, (x, side * (self._kerb + 0.45), yaw)))
+                found.append(self._actor(kind, (x, side * (self._kerb + 0.7), yaw)))
         return found
 
     def _spots(self, mean: float, gap_m: float) -> Iterable[float]:
