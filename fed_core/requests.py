@@ -153,6 +153,7 @@ def starting_point(plan: FleetPlan, store: BlobStore, robot: Installation) -> di
         "extras": {key: paths[key] for key in entry.extras},
         "values": to_tree(entry.values),
         **kept_files(plan, robot),
+        "optimizer": _kept_file(plan, robot, "optimizer"),
     }
 
 
@@ -161,9 +162,13 @@ def kept_files(plan: FleetPlan, robot: Installation) -> dict[str, str]:
 
     "" stands for what is not there. The round of a finished plan counts, too.
     """
+    return {name: _kept_file(plan, robot, name) for name in ("own", "memory")}
+
+
+def _kept_file(plan: FleetPlan, robot: Installation, name: str) -> str:
     folder = _rounds_folder(plan, robot)
     last = folder / f"{_last_trained(folder, plan.round + plan.finished)}"
-    return {name: _existing(last / f"{name}.safetensors") for name in ("own", "memory")}
+    return _existing(last / f"{name}.safetensors")
 
 
 def trained_file(plan: FleetPlan, number: int, robot: Installation) -> Path | None:

@@ -20,9 +20,11 @@ from fed_core.config import from_tree, to_tree
 from fed_core.errors import ConfigError, DataError
 from fed_core.strategies.base import LocalState, Strategy, make_strategy
 from fed_core.tasks.base import Dataset, Task, tasks
+from fed_core.training.kept import Beginning, begin_round, read_optimizer
 from fed_core.training.local import OnProgress, TrainConfig, TrainOutcome, seeded, train
-from fed_core.types import Array, Descriptor, Memory, ModelSignature, Tensors
-from fed_core.wire.codec import load_memory, open_tensors, save_memory, write_tensors
+from fed_core.training.optimizer import own_moments
+from fed_core.types import Array, Descriptor, ModelSignature, Tensors
+from fed_core.wire.codec import open_tensors, save_memory, write_tensors
 
 _log = logging.getLogger(__name__)
 
@@ -100,7 +102,7 @@ def train_round(arguments: Mapping[str, Any], toolbox: Toolbox, on_progress: OnP
     """Train for one round.
 
     Arguments: robot_id, round, total_rounds, strategy, strategy_options, task, network, network_options, load (paths by
-    key), extras (paths by key), values, own and memory (paths or ""), seed, train, out_dir, source, base.
+    key), extras (paths by key), values, own, memory and optimizer (paths or ""), seed, train, out_dir, source, base.
     Answer: weights_path, extras_path, memory_path, scalars, num_samples, loss, seconds, mask.
     """
     config = from_tree(TrainConfig, dict(arguments["train"]), "train")
@@ -110,15 +112,15 @@ def train_round(arguments: Mapping[str, Any], toolbox: Toolbox, on_progress: OnP
     signature = toolbox.signature(network, arguments["network"])
     task = tasks.get(arguments["task"])()
     dataset = _dataset_of_round(arguments, task, network)
-    memory = _memory(arguments)
-    toolbox.load_arrays(network, start_weights(arguments, strategy, signature, toolbox.state_arrays(network)))
+    start = begin_round(arguments, strategy, signature, toolbox.state_arrays(network))
+    toolbox.load_arrays(network, start.weights)
     device = config.torch_device()
     network.to(device)
     seed = _seed(arguments["seed"], arguments["robot_id"], arguments["round"])
     state = LocalState(
         model=network,
         start={name: tensor.detach().clone() for name, tensor in network.state_dict().items()},
-        memory=memory,
+        memory=start.memory,
         extras={key: open_tensors(Path(path)) for key, path in arguments["extras"].items()},
         values=arguments["values"],
         num_samples=len(dataset),
@@ -130,8 +132,15 @@ def train_round(arguments: Mapping[str, Any], toolbox: Toolbox, on_progress: OnP
         forward=task.forward,
         task_loss=lambda batch, outputs: task.loss(network, batch, outputs),
     )
-    outcome = train(task, dataset, config, strategy.local_rule(), state, seed=seed, on_progress=on_progress)
-    paths = _write(Path(arguments["out_dir"]), strategy, signature, toolbox.state_arrays(network), outcome.result)
+    outcome = train(
+        task, dataset, config, strategy.local_rule(), state, seed=seed, on_progress=on_progress,
+        course=config.course_of(arguments["round"], arguments["total_rounds"]),
+        kept=_moments(arguments, config, strategy, signature, start),
+    )  # fmt: skip
+    folder = Path(arguments["out_dir"])
+    paths = _write(folder, strategy, signature, toolbox.state_arrays(network), outcome.result)
+    if outcome.optimizer:
+        write_tensors(folder / "optimizer.safetensors", outcome.optimizer)
     return {**paths, "num_samples": len(dataset), **_figures(outcome)}
 
 
@@ -147,14 +156,19 @@ def start_weights(
         signature: of the network.
         built: the initial model, which is a robot's own before its first round.
     """
-    models = {key: open_tensors(Path(path)) for key, path in start["load"].items()}
-    loaded, memory = dict(strategy.blend(models, signature)) if models else {}, _memory(start)
-    own = open_tensors(Path(start["own"])) if start["own"] else built
-    return {name: strategy.merge(name, own.get(name), loaded.get(name), memory) for name in signature.names}
+    return begin_round(start, strategy, signature, built).weights
 
 
-def _memory(start: Mapping[str, Any]) -> Memory:
-    return load_memory(Path(start["memory"])) if start["memory"] else Memory()
+def _moments(
+    arguments: Mapping[str, Any], config: TrainConfig, strategy: Strategy, signature: ModelSignature, start: Beginning
+) -> Tensors:
+    """Return the state of the optimiser that the round goes on with."""
+    if config.optimizer_state == "reset" or start.damaged:
+        return {}
+    kept = read_optimizer(arguments.get("optimizer", ""), signature)
+    if config.optimizer_state == "keep":
+        return kept
+    return own_moments(kept, strategy, signature, start.loaded, start.memory)
 
 
 JOBS: Mapping[str, Callable[[Mapping[str, Any], Toolbox, OnProgress], dict[str, Any]]] = {

@@ -2,9 +2,9 @@
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -14,14 +14,20 @@ from torch import nn
 from fed_core.config import check, option
 from fed_core.errors import TrainingError
 from fed_core.strategies.base import LocalResult, LocalRule, LocalState
+from fed_core.strategies.optimizer_memory import put_back, taken_out
 from fed_core.tasks.base import Dataset, Task
+from fed_core.training.optimizer import KINDS, PartOptions, make_optimizer, set_rate
+from fed_core.training.precision import PRECISIONS, Precision, make_precision
+from fed_core.types import Tensors
 
 #: Called with share done [0..1], running loss [1] and samples per second.
 OnProgress = Callable[[float, float, float], None]
 
-SCHEDULES = ("constant", "cosine", "linear", "poly", "one_cycle")
+SCHEDULES = ("constant", "cosine", "linear", "poly", "one_cycle", "cyclic")
 #: Power of the polynomial decay (fedepth spec 7.2).
 POLY_POWER = 0.9
+#: The cyclic schedule: multiples of lr at its peak and at its end, and where the peak is (fedcka spec 7.2).
+CYCLIC_PEAK, CYCLIC_END, CYCLIC_RISE = 6.0, 1e-4, 0.4
 _CPU = torch.device("cpu")
 
 
@@ -31,16 +37,25 @@ class TrainConfig:
 
     lr: float = option(1e-3, help="learning rate at the first round", low=0.0, high=10.0)
     lr_final_factor: float = option(0.1, help="share of lr that the schedule ends with", low=0.0, high=1.0)
-    schedule: str = option("cosine", help="course of lr over rounds", choices=SCHEDULES)
+    schedule: str = option("cosine", help="course of lr over rounds; cyclic: over their steps", choices=SCHEDULES)
     lr_start_factor: float = option(0.04, help="one_cycle: share of lr that it starts with", low=0.0, high=1.0)
     warmup: float = option(0.3, help="one_cycle: share of the rounds in which lr rises", low=0.0, high=1.0)
     encoder_lr_scale: float = option(1.0, help="factor on the learning rate of the encoder", low=0.0, high=10.0)
-    optimizer: str = option("adamw", help="optimiser, new in every round", choices=("adamw", "adam", "sgd"))
+    parts: Mapping[str, PartOptions] = field(
+        default_factory=dict, metadata={"help": "factors on learning rate and weight decay by part of the network"}
+    )
+    optimizer: str = option("adamw", help="optimiser", choices=tuple(KINDS))
+    optimizer_state: str = option(
+        "reset", help="its moments over rounds: new in every round, kept, or kept of what the robot does not share",
+        choices=("reset", "keep", "reset_shared"),
+    )  # fmt: skip
+    precision: str = option("fp32", help="arithmetic; fp16 needs a GPU", choices=PRECISIONS)
     weight_decay: float = option(0.01, help="weight decay", low=0.0, high=1.0)
     batch_size: int = option(8, help="samples per step", unit="count", low=1, high=4096)
     local_epochs: int = option(1, help="passes over the local samples per round", unit="count", low=1, high=1000)
     max_steps: int = option(0, help="most steps per round; 0 = all", unit="count", low=0)
     grad_clip: float = option(1.0, help="largest gradient norm; 0 = no clipping", low=0.0)
+    class_balanced: bool = option(False, help="draw each epoch so that rare classes come as often as common ones")
     augment: bool = option(True, help="flip and recolour samples")
     threads: int = option(1, help="CPU threads", unit="count", low=1, high=1024)
     device: str = option("auto", help="where it trains", choices=("auto", "cpu", "cuda"))
@@ -50,15 +65,29 @@ class TrainConfig:
         check(self)
 
     def lr_of(self, round_number: int, total_rounds: int) -> float:
-        """Return the learning rate of a round: constant within it, scheduled over rounds (fedepth spec 12).
+        """Return the learning rate at the start of a round, scheduled over rounds (fedepth spec 12).
 
         Args:
             round_number: from 1.
             total_rounds: rounds of the run; the schedule is read at (round_number - 1) / total_rounds.
         """
-        place = min((round_number - 1) / max(total_rounds, 1), 1.0)
+        return self.lr_at((round_number - 1) / max(total_rounds, 1))
+
+    def course_of(self, round_number: int, total_rounds: int) -> Callable[[float], float] | None:
+        """Return the learning rate by the share of the round that is done, or None where it stays that of its start."""
+        if self.schedule != "cyclic":
+            return None
+        return lambda done: self.lr_at((round_number - 1 + done) / max(total_rounds, 1))
+
+    def lr_at(self, place: float) -> float:
+        """Return the learning rate at a place of the run, 0 = start, 1 = end."""
+        place = min(place, 1.0)
         if self.schedule == "constant":
             return self.lr
+        if self.schedule == "cyclic":
+            if place < CYCLIC_RISE:
+                return self.lr * _between(1.0, CYCLIC_PEAK, place / CYCLIC_RISE)
+            return self.lr * _between(CYCLIC_PEAK, CYCLIC_END, (place - CYCLIC_RISE) / (1.0 - CYCLIC_RISE))
         if self.schedule == "one_cycle" and place < self.warmup:
             risen = 0.5 * (1.0 - math.cos(math.pi * place / self.warmup))
             return self.lr * (self.lr_start_factor + (1.0 - self.lr_start_factor) * risen)
@@ -78,6 +107,11 @@ class TrainConfig:
         return torch.device("cuda" if use_gpu else "cpu")
 
 
+def _between(start: float, end: float, share: float) -> float:
+    """Return the value on half a cosine from ``start`` to ``end``."""
+    return end + 0.5 * (start - end) * (1.0 + math.cos(math.pi * share))
+
+
 @dataclass(frozen=True)
 class TrainOutcome:
     """What local training gave.
@@ -87,12 +121,14 @@ class TrainOutcome:
         steps: optimiser steps.
         seconds: time they took.
         result: what the strategy's robot half adds.
+        optimizer: state of the optimiser for the next round, by "kind/parameter"; empty where it is not kept.
     """
 
     loss: float
     steps: int
     seconds: float
     result: LocalResult
+    optimizer: Tensors = field(default_factory=dict)
 
 
 def train(
@@ -103,21 +139,38 @@ def train(
     state: LocalState,
     *,
     seed: int,
+    course: Callable[[float], float] | None = None,
+    kept: Tensors | None = None,
     on_progress: OnProgress = lambda share, loss, speed: None,
 ) -> TrainOutcome:
     """Train ``state.model`` in place for one round at learning rate ``state.lr``.
 
-    Samples are drawn without replacement per epoch. A last batch of one sample joins the batch before it, since batch
-    normalisation needs two. Equal inputs and seed give equal bits on one device; the global random state is restored.
+    Samples are drawn without replacement per epoch, or as the data set balances its classes. A last batch of one sample
+    joins the batch before it, since batch normalisation needs two. Equal inputs and seed give equal bits on one device;
+    the global random state is restored.
+
+    Args:
+        task: makes batches and the loss.
+        dataset: what is trained on.
+        config: options.
+        rule: the strategy's robot half.
+        state: what the rule works on; its optimiser, steps and epochs are set here.
+        seed: of order, augmentation and dropout.
+        course: learning rate by the share of the round that is done; None = ``state.lr`` throughout.
+        kept: state of the optimiser after the last round.
+        on_progress: called after every step.
 
     Raises:
         TrainingError: the loss is not finite.
     """
     device = next(state.model.parameters()).device
-    rng = np.random.default_rng(seed)
-    state.optimizer = optimizer = _optimizer(state.model, config, state.lr)
-    plan = _epochs(len(dataset), config)
+    rng, kept = np.random.default_rng(seed), kept or {}
+    balanced = _balanced(dataset, config, seed)
+    plan = _epochs([len(order) for order in balanced] or [len(dataset)] * config.local_epochs, config)
     state.num_epochs, state.num_steps = len(plan), sum(len(epoch) for epoch in plan)
+    precision = make_precision(config.precision, device, kept)
+    loop = _Loop(task, rule, state, config, course=course, precision=precision)
+    put_back(state, {entry: array for entry, array in kept.items() if not entry.startswith("scaler/")})
     meter = _Meter(state.num_steps, on_progress)
     with seeded(seed, device):
         rule.begin(state)
@@ -125,14 +178,15 @@ def train(
             meter.losses.clear()
             state.model.train()
             rule.begin_epoch(state)
-            for indexes in _draw(len(dataset), sizes, rng):
+            order = balanced[state.epoch] if balanced else rng.permutation(len(dataset)).tolist()
+            for indexes in _draw(order, sizes):
                 batch = task.move(task.batch(dataset, indexes, rng if config.augment else None), device)
-                loss = _step(task, rule, state, optimizer, batch, grad_clip=config.grad_clip)
-                meter.add(loss, len(indexes))
+                meter.add(loop.step(batch), len(indexes))
         state.model.eval()
         _check_finite(state.model)
+        after = {**taken_out(state), **loop.precision.state()} if config.optimizer_state != "reset" else {}
         result = rule.finish(state)
-    return TrainOutcome(meter.loss, state.step, meter.seconds, result)
+    return TrainOutcome(meter.loss, state.step, meter.seconds, result, after)
 
 
 class _Meter:
@@ -178,59 +232,85 @@ def _check_finite(model: nn.Module) -> None:
             raise TrainingError(f"tensor {name!r} is no longer finite after training; lower the learning rate")
 
 
-def _step(
-    task: Task, rule: LocalRule, state: LocalState, optimizer: torch.optim.Optimizer, batch: Any, *, grad_clip: float
-) -> float:
-    outputs = task.forward(state.model, batch)
-    own = task.loss(state.model, batch, outputs)
-    loss = rule.loss(state, batch, outputs, own)
-    if not torch.isfinite(loss):
-        raise TrainingError(f"the loss became {loss.item()} at step {state.step}; lower the learning rate")
-    optimizer.zero_grad(set_to_none=True)
-    loss.backward()  # type: ignore[no-untyped-call]
-    rule.correct_gradient(state)
-    if grad_clip > 0:
-        nn.utils.clip_grad_norm_(state.model.parameters(), grad_clip)
-    optimizer.step()
-    rule.after_step(state)
-    state.step += 1
-    return float(own.detach())
+class _Loop:
+    """One step after the other.
+
+    Args:
+        task: makes the loss.
+        rule: the strategy's robot half.
+        state: what it works on; gets its optimiser here.
+        config: options.
+        course: learning rate by the share of the round that is done, or None.
+        precision: arithmetic.
+    """
+
+    def __init__(
+        self, task: Task, rule: LocalRule, state: LocalState, config: TrainConfig, *,
+        course: Callable[[float], float] | None, precision: Precision,
+    ) -> None:  # fmt: skip
+        self._task, self._rule, self._state = task, rule, state
+        self._grad_clip, self._course, self.precision = config.grad_clip, course, precision
+        if course is not None:
+            state.lr = course(0.0)
+        state.optimizer = self._optimizer = make_optimizer(state.model, config, state.lr, state.signature)
+
+    def step(self, batch: Any) -> float:
+        """Train on one batch; returns the task's own loss."""
+        state, rule = self._state, self._rule
+        if self._course is not None:
+            state.lr = self._course(state.step / state.num_steps)
+            set_rate(self._optimizer, state.lr)
+        with self.precision.forward():
+            outputs = self._task.forward(state.model, batch)
+            own = self._task.loss(state.model, batch, outputs)
+            loss = rule.loss(state, batch, outputs, own)
+        if not torch.isfinite(loss):
+            raise TrainingError(f"the loss became {loss.item()} at step {state.step}; lower the learning rate")
+        self._optimizer.zero_grad(set_to_none=True)
+        if self.precision.backward(loss, self._optimizer):
+            rule.correct_gradient(state)
+            if self._grad_clip > 0:
+                nn.utils.clip_grad_norm_(state.model.parameters(), self._grad_clip)
+        self.precision.step(self._optimizer)
+        rule.after_step(state)
+        state.step += 1
+        return float(own.detach())
 
 
-def _optimizer(model: nn.Module, config: TrainConfig, lr: float) -> torch.optim.Optimizer:
-    encoder = getattr(model, "encoder", None)
-    inside = {id(p) for p in encoder.parameters()} if encoder is not None else set()
-    groups = [
-        {"params": [p for p in model.parameters() if id(p) not in inside], "lr": lr},
-        {"params": [p for p in model.parameters() if id(p) in inside], "lr": lr * config.encoder_lr_scale},
-    ]
-    kinds: dict[str, Callable[..., torch.optim.Optimizer]] = {
-        "adamw": torch.optim.AdamW,
-        "adam": torch.optim.Adam,
-        "sgd": torch.optim.SGD,
-    }
-    return kinds[config.optimizer](groups, lr=lr, weight_decay=config.weight_decay)
+def _balanced(dataset: Dataset, config: TrainConfig, seed: int) -> list[list[int]]:
+    """Return the samples of every epoch in their order, each class as often; empty where that is not asked for."""
+    if not config.class_balanced:
+        return []
+    rng = np.random.default_rng([seed, 1])  # of its own: what augmentation draws does not depend on it
+    drawn = [dataset.class_balanced(rng) for _ in range(config.local_epochs)]
+    if not all(drawn):
+        raise TrainingError("train.class_balanced: no sample shows any class, so there is nothing to balance")
+    return [[int(order[place]) for place in rng.permutation(len(order))] for order in drawn]
 
 
-def _epochs(num_samples: int, config: TrainConfig) -> list[list[int]]:
-    """Return batch sizes by epoch."""
+def _epochs(counts: Sequence[int], config: TrainConfig) -> list[list[int]]:
+    """Return batch sizes by epoch, from the number of samples in each."""
+    plan, left = [], config.max_steps or sum(len(_sizes(count, config)) for count in counts)
+    for count in counts:
+        if left > 0:
+            plan.append(_sizes(count, config)[:left])
+            left -= len(plan[-1])
+    return plan
+
+
+def _sizes(num_samples: int, config: TrainConfig) -> list[int]:
+    """Return the batch sizes of one epoch."""
     sizes = [config.batch_size] * (num_samples // config.batch_size)
     rest = num_samples % config.batch_size
     if rest == 1 and sizes:
         sizes[-1] += 1
     elif rest:
         sizes.append(rest)
-    plan, left = [], config.max_steps or len(sizes) * config.local_epochs
-    for _ in range(config.local_epochs):
-        if left > 0:
-            plan.append(sizes[:left])
-            left -= len(plan[-1])
-    return plan
+    return sizes
 
 
-def _draw(num_samples: int, sizes: list[int], rng: np.random.Generator) -> Iterator[list[int]]:
-    order = rng.permutation(num_samples)
+def _draw(order: Sequence[int], sizes: Sequence[int]) -> Iterator[list[int]]:
     end = 0
     for size in sizes:
         end += size
-        yield [int(index) for index in order[end - size : end]]
+        yield list(order[end - size : end])

@@ -14,9 +14,10 @@ from fed_core.config import from_tree
 from fed_core.errors import ConfigError, TrainingError
 from fed_core.strategies.base import LocalResult, LocalRule, LocalState
 from fed_core.tasks.depth.task import DepthDataset, DepthTask
-from fed_core.training.local import TrainConfig, TrainOutcome, _optimizer, train
+from fed_core.training.local import TrainConfig, TrainOutcome, train
+from fed_core.training.optimizer import make_optimizer
 from fed_core.types import Memory
-from tests.core.training.tiny import TinyDepth, frames, state_arrays, tiny
+from tests.core.training.tiny import TinyDepth, frames, signature, state_arrays, tiny
 
 PLAIN = TrainConfig(lr=5e-3, batch_size=4, augment=False, device="cpu")
 
@@ -211,7 +212,8 @@ def test_the_gradient_is_clipped_before_the_step() -> None:
 
 def test_the_encoder_has_its_own_rate() -> None:
     network = tiny()
-    rest, encoder = _optimizer(network, replace(PLAIN, encoder_lr_scale=0.1), 1e-3).param_groups
+    config = replace(PLAIN, encoder_lr_scale=0.1)
+    rest, encoder = make_optimizer(network, config, 1e-3, signature(network, "tiny")).param_groups
 
     assert rest["lr"] == 1e-3 and encoder["lr"] == pytest.approx(1e-4)
     assert {id(p) for p in encoder["params"]} == {id(p) for p in network.encoder.parameters()}
