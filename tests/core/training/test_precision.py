@@ -1,0 +1,78 @@
+"""Arithmetic of a step: mixed precision learns, and a step that overflows does not count."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from fed_core.errors import TrainingError
+from fed_core.strategies.base import LocalRule, LocalState
+from fed_core.training.local import TrainConfig
+from fed_core.training.precision import Precision, make_precision
+from tests.core.training.test_optimizer import PLAIN, run
+from tests.core.training.tiny import state_arrays, tiny
+
+CPU = torch.device("cpu")
+
+
+def test_bfloat16_runs_the_network_in_halves_and_keeps_the_weights_whole() -> None:
+    seen: list[tuple[torch.dtype, torch.dtype]] = []
+
+    class Watching(LocalRule):
+        def loss(self, state: LocalState, batch: Any, outputs: Any, task_loss: torch.Tensor) -> torch.Tensor:
+            seen.append((state.model.head(torch.zeros(1, 8, 2, 2)).dtype, next(state.model.parameters()).dtype))
+            return task_loss
+
+    network, exact = tiny(), tiny()
+    config = replace(PLAIN, precision="bf16", local_epochs=30)
+    first = run(tiny(), replace(config, local_epochs=1))
+    last = run(network, config, rule=Watching())
+    run(exact, replace(config, precision="fp32"))
+    assert set(seen) == {(torch.bfloat16, torch.float32)}
+    assert last.loss < 0.6 * first.loss
+    assert not np.array_equal(state_arrays(network)["head.weight"], state_arrays(exact)["head.weight"])
+
+
+def test_float16_needs_a_gpu() -> None:
+    with pytest.raises(TrainingError) as caught:
+        run(tiny(), replace(PLAIN, precision="fp16"))
+    assert str(caught.value) == (
+        "train.precision is fp16, but training runs on the CPU, which is no GPU; set precision to bf16 or fp32"
+    )
+    assert make_precision("fp32", CPU, {}).state() == {}
+
+
+def test_gradients_are_unscaled_before_anybody_sees_them() -> None:
+    weight = nn.Parameter(torch.tensor([2.0]))
+    optimizer = torch.optim.SGD([weight], lr=0.5)
+    precision = Precision("fp16", CPU, {})
+    assert precision.backward((weight**2).sum(), optimizer)
+    assert weight.grad is not None and weight.grad.item() == 4.0
+    precision.step(optimizer)
+    assert weight.item() == 0.0
+
+
+def test_a_step_that_overflows_leaves_the_weights_and_halves_the_scale() -> None:
+    weight = nn.Parameter(torch.tensor([2.0]))
+    optimizer = torch.optim.SGD([weight], lr=0.5)
+    precision = Precision("fp16", CPU, {"scaler/scale": np.array(2.0**127), "scaler/good_steps": np.array(5)})
+    assert not precision.backward((100.0 * weight).sum(), optimizer)
+    precision.step(optimizer)
+    assert weight.item() == 2.0
+    after = precision.state()
+    assert float(after["scaler/scale"]) == 2.0**126 and int(after["scaler/good_steps"]) == 0
+    again = Precision("fp16", CPU, after)
+    assert again.state() == after
+
+
+@pytest.mark.gpu
+def test_float16_learns_on_a_gpu() -> None:
+    network = tiny().to("cuda")
+    config = TrainConfig(lr=5e-3, batch_size=4, augment=False, precision="fp16", optimizer_state="keep")
+    first = run(tiny().to("cuda"), config)
+    last = run(network, replace(config, local_epochs=30))
+    assert last.loss < 0.6 * first.loss
+    assert float(last.optimizer["scaler/scale"]) > 0
