@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from fed_core.errors import DataError
 
@@ -27,6 +27,7 @@ TABLES = (
     "map",
 )
 LIDAR = "LIDAR_TOP"
+Record: TypeAlias = dict[str, Any]
 #: Sets of tables that stay open; that of all of nuScenes takes some gigabytes.
 _KEPT = 4
 _opened: dict[tuple[Path, str], tuple[tuple[int, ...], Any]] = {}
@@ -97,27 +98,30 @@ def _load(root: Path, version: str) -> Any:
 
 def _table_loader(root: Path, version: str) -> Callable[[Any, str], Any]:
     """Return what reads one table for the devkit."""
+    folder = root / version
 
     def load(self: Any, name: str) -> Any:
-        records = _read(root / version / f"{name}.json")
+        if name == "ego_pose":
+            return []  # sample_data tells which are needed
         if name == "sample_data":
-            return _trimmed(self, records)
+            records = _read(folder / f"{name}.json", _is_needed(self))
+            used = {record["ego_pose_token"] for record in records}
+            self.ego_pose = _read(folder / "ego_pose.json", lambda pose: pose["token"] in used)
+            return records
+        records = _read(folder / f"{name}.json")
         return _with_maps(root, self.log, records) if name == "map" else records
 
     return load
 
 
-def _trimmed(tables: Any, records: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the files of keyframes and all LiDAR scans, and forget the poses of the others."""
+def _is_needed(tables: Any) -> Callable[[Record], bool]:
+    """Return what tells files of keyframes and LiDAR scans from others."""
     lidars = {sensor["token"] for sensor in tables.sensor if sensor["modality"] == "lidar"}
     mounts = {mount["token"] for mount in tables.calibrated_sensor if mount["sensor_token"] in lidars}
-    kept = [each for each in records if each["is_key_frame"] or each["calibrated_sensor_token"] in mounts]
-    used = {record["ego_pose_token"] for record in kept}
-    tables.ego_pose = [pose for pose in tables.ego_pose if pose["token"] in used]
-    return kept
+    return lambda record: record["is_key_frame"] or record["calibrated_sensor_token"] in mounts
 
 
-def _with_maps(root: Path, logs: list[dict[str, Any]], records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _with_maps(root: Path, logs: list[Record], records: list[Record]) -> list[Record]:
     """Return maps as the devkit wants them: one of every log, with a picture; the folder itself passes for one."""
     for record in records:
         if not (root / str(record.get("filename", ""))).exists():
@@ -129,16 +133,19 @@ def _with_maps(root: Path, logs: list[dict[str, Any]], records: list[dict[str, A
     return records
 
 
-def _read(path: Path) -> list[dict[str, Any]]:
+def _read(path: Path, is_needed: Callable[[Record], bool] = lambda record: True) -> list[Record]:
+    """Return the records of a table that are needed; the others never fill the memory."""
     try:
-        records = json.loads(path.read_text(encoding="utf-8"))
+        records = json.loads(
+            path.read_text(encoding="utf-8"), object_hook=lambda each: each if is_needed(each) else None
+        )
     except OSError as err:
         raise DataError(f"cannot read {path}: {err.strerror}") from err
     except ValueError as err:
         raise DataError(f"{path} is not valid JSON: {err}") from err
-    if not isinstance(records, list) or not all(isinstance(record, dict) for record in records):
+    if not isinstance(records, list) or not all(each is None or isinstance(each, dict) for each in records):
         raise DataError(f"{path} is no table: a list of records is expected")
-    return records
+    return [record for record in records if record is not None]
 
 
 def _listed(names: list[str]) -> str:
