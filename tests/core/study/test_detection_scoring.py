@@ -1,0 +1,140 @@
+"""Figures of a detection run by hand: matrix, means, headline, and the pictures of boxes."""
+
+from pathlib import Path
+from typing import Any
+
+import cv2
+import numpy as np
+import pytest
+
+from fed_core.study.detection import pictures
+from fed_core.study.detection.headline import headline, is_setting, validation_scores
+from fed_core.study.detection.scoring import summary
+from fed_core.types import Boxes3D
+from tests.core.data.nuscenes_trees import make_frame
+
+
+def figures(nds: float, cap: float | None = 0.5) -> dict[str, Any]:
+    return {"nds": nds, "map": nds / 2, "cap": cap, "errors": {}, "ap": {}}
+
+
+def test_summary_by_hand() -> None:
+    clients = {
+        "a": {"domains": {"a": figures(0.6), "b": figures(0.2)}, "validation": figures(0.5), "trained": figures(0.7)},
+        "b": {"domains": {"a": figures(0.1), "b": figures(0.4, None)}, "validation": None, "trained": figures(0.3)},
+    }
+
+    found = summary(clients, {"a": 3, "b": 1})
+
+    assert found["matrix"]["nds"] == {"a": {"a": 0.6, "b": 0.2}, "b": {"a": 0.1, "b": 0.4}}
+    assert found["matrix"]["cap"]["b"]["b"] is None
+    assert found["transfer"]["nds"] == {
+        "own_mean": pytest.approx(0.5),
+        "own_weighted": pytest.approx(0.55),
+        "other_mean": pytest.approx(0.15),
+        "other_weighted": pytest.approx((0.2 + 3 * 0.1) / 4),
+    }
+    assert found["macro"] == {
+        "nds": pytest.approx(0.55),
+        "map": pytest.approx(0.275),
+        "cap": pytest.approx(0.5),  # only domain a has cars
+        "plain_nds": pytest.approx(0.5),
+        "other_nds": pytest.approx(0.15),
+        "other_weighted_nds": pytest.approx(0.125),
+        "trained_nds": pytest.approx(0.6),
+        "validation_nds": pytest.approx(0.5),
+    }
+
+
+def result(label: str, seed: int, validation: float | None, test: float = 0.0) -> dict[str, Any]:
+    return {"label": label, "seed": seed, "macro": {"validation_nds": validation, "nds": test}}
+
+
+def test_headline_is_the_best_on_held_out_scenes_whatever_the_test_says() -> None:
+    low, high = "fedcka:rule=threshold+tau=0.25", "fedcka:rule=percentage+rho=0.1"
+    results = [
+        result(low, 0, 0.30, test=0.9),
+        result(low, 1, 0.20, test=0.9),
+        result(high, 0, 0.20, test=0.1),
+        result(high, 1, 0.40, test=0.1),
+        result("fedavg", 0, 0.99),
+        result("fedcka:rule=threshold+tau=0.25+layers=block", 0, 0.99),
+        result("fedcka:rule=threshold+tau=0.05", 0, 0.99),  # one seed of two
+    ]
+
+    assert headline(results) == high
+    assert validation_scores(results)[low] == [0.30, 0.20]
+
+
+def test_of_equal_settings_the_first_of_the_study_wins() -> None:
+    results = [result("fedcka:tau=0.5", 0, 0.3), result("fedcka:tau=0.25", 0, 0.3)]
+
+    assert headline(results, ["fedavg", "fedcka:tau=0.25", "fedcka:tau=0.5"]) == "fedcka:tau=0.25"
+    assert headline([result("fedavg", 0, 0.3), result("fedcka:tau=0.5", 0, None)]) is None
+
+
+@pytest.mark.parametrize(
+    ("label", "expected"),
+    [
+        ("fedcka", True),
+        ("fedcka:rule=percentage+rho=0.4+start_round=4", True),
+        ("fedcka:rule=threshold+tau=0.5+estimator=debiased", False),
+        ("fedavg", False),
+    ],
+)
+def test_settings_of_the_grid(label: str, expected: bool) -> None:
+    assert is_setting(label) is expected
+
+
+def one_box(centre: tuple[float, float, float], yaw: float = 0.0, score: float = 1.0) -> Boxes3D:
+    return Boxes3D(
+        np.array([centre]),
+        np.array([[8.0, 4.0, 2.0]]),
+        np.array([yaw]),
+        np.zeros((1, 2)),
+        np.zeros(1, np.int64),
+        np.array([score]),
+        np.ones(1, np.int64),
+    )
+
+
+def test_corners_by_hand() -> None:
+    corners = pictures.corners_of(one_box((10.0, 0.0, 1.0), yaw=np.pi / 2))[0]
+
+    assert np.allclose(corners[:4, 1], 4.0)  # the front looks along y
+    assert np.allclose(sorted(corners[:, 0])[:4], 8.0) and np.allclose(sorted(corners[:, 0])[4:], 12.0)
+    assert set(np.round(corners[:, 2])) == {0.0, 2.0}
+
+
+def coloured(canvas: Any, colour: tuple[int, int, int]) -> Any:
+    return np.argwhere((np.abs(canvas.astype(int) - colour) < 40).all(-1))
+
+
+def test_boxes_from_above_are_where_they_are() -> None:
+    """Ahead of the LiDAR (its y) is up; a metre has four pixels."""
+    canvas = pictures.draw_bev(make_frame(), [(one_box((0.0, 30.0, 0.0)), pictures.PREDICTED)])
+
+    rows, columns = coloured(canvas, pictures.PREDICTED).T
+    assert canvas.shape == (pictures.SIDE_PX, pictures.SIDE_PX, 3)
+    assert (rows.min(), rows.max()) == pytest.approx((72, 88), abs=1)
+    assert (columns.min(), columns.max()) == pytest.approx((184, 216), abs=1)
+
+
+def test_a_box_ahead_is_drawn_in_the_front_camera_only() -> None:
+    frame = make_frame()
+    canvas = pictures.draw_cameras(frame, one_box((0.0, 14.0, 0.0)), pictures.TRUE)
+
+    assert canvas.shape == (16, 64, 3)  # two cameras of 16 x 32 beside each other
+    _, columns = coloured(canvas, pictures.TRUE).T
+    assert len(columns) > 4 and columns.max() < 32
+
+
+def test_panels_are_written_and_weak_boxes_left_out(tmp_path: Path) -> None:
+    frame = make_frame()
+    pictures.save_panels(tmp_path, "a", frame, one_box((0.0, 30.0, 0.0), score=0.1))
+    pictures.save_truth(tmp_path / "truth", "a", frame)
+
+    bev = cv2.imread(str(tmp_path / "a_bev.png"))[..., ::-1]
+    assert not len(coloured(bev, pictures.PREDICTED)) and len(coloured(bev, pictures.TRUE))
+    assert cv2.imread(str(tmp_path / "a_cameras.png")).shape == (16, 64, 3)
+    assert (tmp_path / "truth" / "a_cameras.png").exists()
