@@ -9,6 +9,8 @@ from fed_core.types import DETECTION_CLASSES
 BRANCHES = {"center": 2, "height": 1, "dim": 3, "rot": 2, "vel": 2, "cls_logits": len(DETECTION_CLASSES)}
 _HIDDEN = 64
 _NORM_EPS = 1e-6
+#: Share of the usual start that the last layers get.
+_START = 0.1
 #: Logit of a class before anything is learned: a chance of one in ten.
 CLASS_BIAS = -2.19
 
@@ -24,9 +26,10 @@ class Branch(nn.Sequential):
     def __init__(self, dim: int, outputs: int) -> None:
         first, last = nn.Linear(dim, _HIDDEN, bias=False), nn.Linear(_HIDDEN, outputs)
         super().__init__(first, nn.LayerNorm(_HIDDEN, eps=_NORM_EPS), nn.ReLU(), last)
-        nn.init.kaiming_normal_(first.weight, mode="fan_out", nonlinearity="relu")
-        nn.init.kaiming_normal_(last.weight, mode="fan_out", nonlinearity="relu")
+        # Kaiming's uniform start is that of PyTorch; a last layer that says little leaves centres at their references.
         nn.init.zeros_(last.bias)
+        with torch.no_grad():
+            last.weight.mul_(_START)
 
 
 class TaskHead(nn.Module):
