@@ -83,21 +83,32 @@ def lamp_gain(sky: Sky, points: Floats, normals: Floats, beams: Sequence[Beam]) 
         normals: (N, 3) unit length.
         beams: lamps; no shadows are cast.
     """
-    light = np.zeros((len(points), 3))
-    if not len(points):
-        return np.ones((0, 3), np.float32)
-    low, high = points.min(0) - _REACH_M, points.max(0) + _REACH_M
+    order = np.argsort(points[:, 0], kind="stable")
+    # Rows of one coordinate each, by x: what a lamp reaches is one slice.
+    place, facing = (np.ascontiguousarray(rows[order].T, np.float32) for rows in (points, normals))
+    light = np.zeros_like(place)
     for beam in beams:
-        place = np.array(beam.place)
-        if np.any(place < low) or np.any(place > high):
-            continue
-        near = np.flatnonzero(np.abs(points[:, :2] - place[:2]).max(1) < _REACH_M)
-        to = place - points[near]
-        square = np.maximum(np.einsum("ij,ij->i", to, to), 0.25)
-        far = np.sqrt(square)
-        cosine = np.maximum(np.einsum("ij,ij->i", to, normals[near]), 0) / far
-        cone = np.maximum(-(to @ np.array(beam.way)) / far, 0) ** beam.narrow
-        fade = np.clip(1 - square / _REACH_M**2, 0, 1)
-        light[near] += (cosine * cone * fade / square)[:, None] * np.array(beam.rgb)
-    gain: F32 = (1 + light / np.maximum(sky_light(sky, normals), 1e-3)).astype(np.float32)
+        first, last = np.searchsorted(place[0], [beam.place[0] - _REACH_M, beam.place[0] + _REACH_M])
+        if first < last:
+            strength = _strength(beam, place[:, first:last], facing[:, first:last])
+            light[:, first:last] += np.array(beam.rgb, np.float32)[:, None] * strength
+    gain = np.empty((len(points), 3), np.float32)
+    gain[order] = light.T
+    gain /= np.maximum(sky_light(sky, normals), 1e-3)
+    gain += 1
     return gain
+
+
+def _strength(beam: Beam, place: F32, facing: F32) -> F32:
+    """Return what a lamp of intensity 1 gives to surfaces, (N,); ``place`` and ``facing`` are (3, N)."""
+    to = np.array(beam.place, np.float32)[:, None] - place
+    square = np.maximum(to[0] * to[0] + to[1] * to[1] + to[2] * to[2], np.float32(0.25))
+    cosine = np.maximum(to[0] * facing[0] + to[1] * facing[1] + to[2] * facing[2], 0)
+    x, y, z = (np.float32(-part) for part in beam.way)
+    far = np.sqrt(square)
+    cone = np.maximum(to[0] * x + to[1] * y + to[2] * z, 0) / far
+    if beam.narrow != 1:
+        cone **= beam.narrow
+    fade = np.maximum(1 - square / np.float32(_REACH_M**2), 0)
+    result: F32 = cosine * cone * fade / (far * square)
+    return result
