@@ -12,7 +12,7 @@ from fed_core.data.bag_files import BagFile
 from fed_core.data.bags import BagSequence
 from fed_core.data.m3ed.sequence import M3edSequence
 from fed_core.data.nuscenes.contents import content_table
-from fed_core.data.nuscenes.tables import list_versions, open_tables
+from fed_core.data.nuscenes.tables import list_versions, open_tables, told_of
 from fed_core.data.open import BAG, find_reader, open_sequence
 from fed_core.data.readers.base import FolderSequence
 from fed_core.data.readers.stored import StoredSequence
@@ -100,7 +100,9 @@ def _describe_bag(path: Path, options: dict[str, Any]) -> Report:
 
 def _describe_scans(path: Path, versions: list[str]) -> Report:
     """Return the domains of a nuScenes folder; of the first version where there are several."""
-    rows, columns, table = content_table(open_tables(path, versions[0]))
+    tables = open_tables(path, versions[0])
+    with told_of(tables):
+        rows, columns, table = content_table(tables)
     more = f"other versions, which are not shown: {', '.join(versions[1:])}"
     notes = (more,) if len(versions) > 1 else ()
     return Report(f"{path}: nuscenes folder", (("layout", "nuscenes"), *rows), columns, table, notes)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from fed_core.data.image_files import read_text
+from fed_core.data.nuscenes.tables import told_of
 from fed_core.errors import DataError
 
 if TYPE_CHECKING:
@@ -72,15 +73,16 @@ def list_scenes(tables: "NuScenes") -> list[Scene]:
     else they are the official ones.
     """
     split_of = _split_of(Path(tables.dataroot) / tables.version / OWN_SPLITS)
-    return [
-        Scene(
-            scene["name"],
-            tables.get("log", scene["log_token"])["location"],
-            scene["description"],
-            split_of.get(scene["name"], ""),
-        )
-        for scene in tables.scene
-    ]
+    with told_of(tables, "a scene or its log"):
+        return [
+            Scene(
+                scene["name"],
+                str(tables.get("log", scene["log_token"])["location"]),
+                str(scene["description"]),
+                split_of.get(scene["name"], ""),
+            )
+            for scene in tables.scene
+        ]
 
 
 def split_scenes(scenes: Iterable[Scene]) -> DomainScenes:

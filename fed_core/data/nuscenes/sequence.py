@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from fed_core.config import check, option
 from fed_core.data.nuscenes.domains import DOMAINS, SPLITS, Scene, list_scenes
 from fed_core.data.nuscenes.frames import read_frame, wanted
-from fed_core.data.nuscenes.tables import open_tables
+from fed_core.data.nuscenes.tables import open_tables, told_of
 from fed_core.errors import ConfigError, DataError
 from fed_core.types import DetectionFrame
 
@@ -66,9 +66,10 @@ class NuScenesSequence:
         self.name, self.source = name, str(root)
         self.options = options or NuScenesOptions()
         self.tables: NuScenes = open_tables(root, self.options.version)
-        self._check_cameras()
-        self.scenes = self._chosen()
-        self._samples = _keyframes(self.tables, self.scenes, self.options.load_interval)[part]
+        with told_of(self.tables):
+            self._check_cameras()
+            self.scenes = self._chosen()
+            self._samples = _keyframes(self.tables, self.scenes, self.options.load_interval)[part]
         if not self._samples:
             raise DataError(f"{root}: no keyframe of {name!r} is in the part that is asked for")
         self._told = False
@@ -80,7 +81,7 @@ class NuScenesSequence:
     def __getitem__(self, index: int) -> DetectionFrame:
         """Return frame ``index``; a missing or broken file raises :class:`DataError`."""
         sample, options = self._samples[index], self.options
-        try:
+        with told_of(self.tables, f"keyframe {sample['token']}"):
             return read_frame(
                 self.tables,
                 sample,
@@ -89,8 +90,6 @@ class NuScenesSequence:
                 min_points=options.min_points,
                 on_missing=self._tell,
             )
-        except (KeyError, IndexError, TypeError, ValueError) as err:
-            raise DataError(f"{self.source}: the tables of keyframe {sample['token']} are broken: {err!r}") from err
 
     def token(self, index: int) -> str:
         """Return the sample token of frame ``index`` without reading it."""
@@ -102,7 +101,9 @@ class NuScenesSequence:
 
     def present_classes(self, index: int) -> frozenset[int]:
         """Return the classes that have boxes in frame ``index``, from the tables alone."""
-        return frozenset(label for _, label in wanted(self.tables, self._samples[index], self.options.min_points))
+        sample = self._samples[index]
+        with told_of(self.tables, f"keyframe {sample['token']}"):
+            return frozenset(label for _, label in wanted(self.tables, sample, self.options.min_points))
 
     def _check_cameras(self) -> None:
         known = [sensor["channel"] for sensor in self.tables.sensor if sensor["modality"] == "camera"]

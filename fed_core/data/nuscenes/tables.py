@@ -1,7 +1,8 @@
 """The tables of a nuScenes folder, opened by the devkit."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -61,6 +62,16 @@ def open_tables(root: Path, version: str = "") -> "NuScenes":
     while len(_opened) > _KEPT:
         del _opened[next(iter(_opened))]
     return kept[1]
+
+
+@contextmanager
+def told_of(tables: "NuScenes", place: str = "") -> Iterator[None]:
+    """Tell a record that is missing or broken in one line: a :class:`DataError` that names folder and place."""
+    try:
+        yield
+    except (KeyError, IndexError, TypeError, ValueError) as err:
+        folder = Path(tables.dataroot) / tables.version
+        raise DataError(f"the tables in {folder} are broken{place and f' at {place}'}: {err!r}") from err
 
 
 def list_versions(root: Path) -> list[str]:

@@ -1,5 +1,6 @@
 """Writes nuScenes tables and sensor files that the devkit opens."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,6 +30,7 @@ from fed_core.types import DETECTION_CLASSES, DetectionFrame
 
 #: Digits of mounts: what differs only by rounding is one calibration.
 _DIGITS = 12
+_NAME = re.compile(r"[\w-]+")
 
 
 @dataclass
@@ -78,6 +80,7 @@ class TableWriter:
     def add_scene(self, name: str, description: str, *, split: str) -> None:
         """Begin a scene; "night" and "rain" in its description tell the domain, ``split`` is "train" or "val"."""
         self._end_scene()
+        _check_name("scene", name)
         if not self._log:
             raise DataError(f"scene {name} belongs to no log; add_log comes first")
         if split not in SPLITS:
@@ -118,6 +121,8 @@ class TableWriter:
         """
         names = tuple(attributes) or ("",) * len(frame.boxes)
         _check_notes(frame, instances, names)
+        for camera in frame.cameras:
+            _check_name("camera", camera)
         state = self._open(frame.stamp_ns)
         token = token_of("sample", state.record["name"], state.last_us)
         scene = state.record
@@ -260,6 +265,12 @@ def _cloud(points: npt.NDArray[np.float32]) -> bytes:
     rows = np.zeros((len(points), COLUMNS), "<f4")
     rows[:, :4] = points[:, :4]
     return rows.tobytes()
+
+
+def _check_name(kind: str, name: str) -> None:
+    """Refuse what cannot be part of a file's name."""
+    if not _NAME.fullmatch(name):
+        raise DataError(f"{kind} {name!r}: use letters, digits, _ and - for its name")
 
 
 def _check_notes(frame: DetectionFrame, instances: Sequence[str], attributes: Sequence[str]) -> None:

@@ -158,16 +158,39 @@ def test_points_that_are_not_finite_are_left_out(root: Path) -> None:
         ("calibrated_sensor", {"rotation": [0, 0, 0, 0]}, "is no quaternion (w, x, y, z)"),
         ("calibrated_sensor", {"rotation": [1, 0, 0]}, "is no quaternion (w, x, y, z)"),
         ("ego_pose", {"translation": [1, 2, float("nan")]}, "is not finite"),
-        ("sample_data", {"ego_pose_token": "gone"}, "are broken: KeyError('gone')"),
+        ("sample_data", {"ego_pose_token": "gone"}, "KeyError('gone')"),
         ("sample_annotation", {"size": [1, 1, 0]}, "has a box without a size"),
-        ("sample_annotation", {"num_lidar_pts": "many"}, "are broken: ValueError"),
-        ("calibrated_sensor", {"translation": [1, 2]}, "are broken: ValueError"),
+        ("sample_annotation", {"num_lidar_pts": "many"}, ": ValueError"),
+        ("calibrated_sensor", {"translation": [1, 2]}, ": ValueError"),
     ],
 )
 def test_broken_records_break_the_frame(root: Path, table: str, values: Any, text: str) -> None:
     edit_table(root, table, change(**values))
     with pytest.raises(DataError, match=re.escape(text)):
         sequence(root)[0]
+
+
+@pytest.mark.parametrize(
+    ("table", "key", "text"),
+    [
+        ("sample", "timestamp", "are broken: KeyError('timestamp')"),
+        ("log", "location", "are broken at a scene or its log: KeyError('location')"),
+        ("sensor", "modality", "contradict each other: 'modality' is named but not there"),
+        ("sample_data", "is_key_frame", "contradict each other: 'is_key_frame' is named but not there"),
+    ],
+)
+def test_broken_records_close_the_folder(root: Path, table: str, key: str, text: str) -> None:
+    edit_table(root, table, lambda rows: [{k: v for k, v in row.items() if k != key} for row in rows])
+    with pytest.raises(DataError, match=re.escape(f"the tables in {root / VERSION} {text}")):
+        sequence(root)
+
+
+def test_broken_keyframe_is_named(root: Path) -> None:
+    edit_table(root, "sample_annotation", change(num_lidar_pts="many"))
+    found = sequence(root)
+    for ask in (found.__getitem__, found.present_classes):
+        with pytest.raises(DataError, match=re.escape(f"the tables in {root / VERSION} are broken at keyframe ")):
+            ask(0)
 
 
 def test_keyframe_without_a_sensor(root: Path) -> None:

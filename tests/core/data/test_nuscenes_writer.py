@@ -5,7 +5,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.spatial.transform import Rotation
 
+from fed_core.data.nuscenes.poses import inverse, matrix_of, pose_of
 from fed_core.data.nuscenes.records import merge_tables
 from fed_core.data.nuscenes.sequence import NuScenesOptions, NuScenesSequence
 from fed_core.data.nuscenes.tables import TABLES, open_tables
@@ -159,6 +163,27 @@ def test_order_and_class_of_objects_are_checked(tmp_path: Path) -> None:
         writer.add_scene("scene-a", "", split="val")
     with pytest.raises(DataError, match="split is 'test'; choose one of train, val"):
         writer.add_scene("scene-b", "", split="test")
+
+
+def test_names_must_fit_files(tmp_path: Path) -> None:
+    writer = begun(tmp_path)
+    with pytest.raises(DataError, match="camera '../front': use letters, digits, _ and - for its name"):
+        writer.add_keyframe(make_frame(0, cameras=("../front", "CAM_BACK")), ("c", "p"))
+    writer.add_keyframe(make_frame(0), ("c", "p"))
+    with pytest.raises(DataError, match="scene 'a/b': use letters"):
+        writer.add_scene("a/b", "", split="train")
+
+
+@given(angles=st.tuples(*[st.floats(-np.pi, np.pi)] * 3), place=st.tuples(*[st.floats(-1e4, 1e4)] * 3))
+def test_poses_keep_every_turn(angles: tuple[float, ...], place: tuple[float, ...]) -> None:
+    matrix = np.eye(4)
+    matrix[:3, :3] = Rotation.from_euler("zyx", angles).as_matrix()
+    matrix[:3, 3] = place
+    pose = pose_of(matrix)
+    np.testing.assert_allclose(matrix_of(pose), matrix, atol=1e-12)
+    np.testing.assert_allclose(inverse(matrix) @ matrix, np.eye(4), atol=1e-9)
+    np.testing.assert_allclose(np.linalg.norm(pose["rotation"]), 1.0)
+    assert pose["rotation"][0] >= 0
 
 
 def test_order_of_calls(tmp_path: Path) -> None:
