@@ -83,6 +83,8 @@ class ElementMasked(Strategy):
         bits = memory.tensors.get(PERSONAL + name)
         if bits is None or own is None or loaded is None:
             return value
+        if bits.shape != (-(-loaded.size // 8),):
+            raise StrategyError(f"the mask of tensor {name!r} has {bits.size} byte(s), not {-(-loaded.size // 8)}")
         return np.where(unpack(bits, loaded.shape), own, loaded)
 
     def counted(self, signature: ModelSignature) -> tuple[TensorSpec, ...]:

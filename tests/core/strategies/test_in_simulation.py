@@ -20,6 +20,7 @@ pytestmark = pytest.mark.usefixtures("fresh_process")
 SGD = {"optimizer": "sgd", "lr": 3e-2, "weight_decay": 0.0}
 FEDDWA = {"global", "control", "control/ana", "control/ben"}
 METHODS: list[tuple[str, dict[str, Any], dict[str, Any], set[str]]] = [
+    ("fedavg", {}, {"optimizer_state": "keep", "schedule": "cyclic", "lr": 5e-3}, {"global"}),
     ("fedprox", {"mu": 0.1}, {}, {"global"}),
     ("feddyn", {"alpha": 0.1}, {}, {"global", "start", "drift"}),
     (
@@ -33,10 +34,15 @@ METHODS: list[tuple[str, dict[str, Any], dict[str, Any], set[str]]] = [
     ("feddwa", {"local_init": "persistent", "kld_source": "running"}, {"lr": 2e-2}, FEDDWA),
     ("daloss", {"inner": "feddwa", "kld_refresh": "per_round"}, {"lr": 2e-2}, FEDDWA),
     ("fedrep", {}, {"lr": 2e-2}, {"global"}),
-    ("fedrep", {"mode": "joint"}, {"lr": 2e-2}, {"global"}),
+    ("fedrep", {"mode": "joint"}, {"lr": 2e-2, "optimizer_state": "keep"}, {"global"}),
     ("fedbn", {}, {}, {"global"}),
     ("pcgrad", {}, {}, {"global"}),
-    ("fedselect", {"warmup": 1, "step": 0.2, "damping": 0.5}, {"lr": 2e-2}, {"global"}),
+    (
+        "fedselect",
+        {"warmup": 1, "step": 0.2, "damping": 0.5},
+        {"lr": 2e-2, "optimizer_state": "reset_shared"},
+        {"global"},
+    ),
     ("fedmc", {"warmup": 1, "step": 0.2, "batches": 3}, {}, {"global"}),
     ("daloss", {"inner": "fedbevt"}, {"lr": 2e-2}, {"global"}),
     (
