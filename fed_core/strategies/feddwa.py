@@ -92,7 +92,10 @@ class FedDWA(Strategy):
         check(self)
 
     def check_training(self, train: Mapping[str, Json]) -> None:
-        """Refuse a path that says nothing about gradients (feddwa spec 2.8)."""
+        """Refuse a path that says nothing about gradients (feddwa spec 2.8), and rates that change within a round."""
+        if train.get("schedule") == "cyclic" and (self.cv_update == "II" or self.cv_space == "update"):
+            text = "feddwa: cv_update II and cv_space update need one learning rate in a round"
+            raise ConfigError(f"{text}, but train.schedule is cyclic; take another schedule")
         if self.cv_update != "II" or self.cv_space != "grad":
             return
         optimizer = train.get("optimizer", "adamw")

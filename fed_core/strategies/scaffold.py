@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from fed_core.config import check, option
-from fed_core.errors import TrainingError
+from fed_core.errors import ConfigError, TrainingError
 from fed_core.strategies.averaging import Row
 from fed_core.strategies.base import (
     GLOBAL,
@@ -72,6 +72,12 @@ class Scaffold(Strategy):
 
     def __post_init__(self) -> None:
         check(self)
+
+    def check_training(self, train: Mapping[str, Json]) -> None:
+        """Refuse a learning rate that changes within a round where the path is divided by it."""
+        if self.control == "path" and train.get("schedule") == "cyclic":
+            text = "scaffold: control path needs one learning rate in a round, but train.schedule is cyclic"
+            raise ConfigError(f"{text}; set control to gradient or take another schedule")
 
     def begin(self, state: ServerState) -> Aggregate:
         """Start from the initial model, with zero controls."""

@@ -27,6 +27,7 @@ METHODS: list[tuple[str, dict[str, Any]]] = [
     ("fedbevt", {}),
     ("fedselect", {"warmup": 0}),
     ("fedmc", {"warmup": 0, "batches": 2}),
+    ("fedcka", {"tau": 1.0, "frames": 2}),
     ("feddwa", {"local_init": "persistent"}),
     ("daloss", {"inner": "fedbevt"}),
 ]

@@ -327,3 +327,11 @@ def test_the_order_of_robots_follows_their_names_alone() -> None:
 def test_wrong_options_are_named(options: dict[str, object], text: str) -> None:
     with pytest.raises(ConfigError, match=text):
         from_tree(FedDWA, options)
+
+
+@pytest.mark.parametrize("options", [{"cv_update": "II"}, {"cv_space": "update"}])
+def test_steps_that_are_divided_by_the_rate_need_one_rate_in_a_round(options: dict[str, Any]) -> None:
+    cyclic = {"optimizer": "sgd", "schedule": "cyclic"}
+    with pytest.raises(ConfigError, match="feddwa: cv_update II and cv_space update need one learning rate in a round"):
+        FedDWA(**options).check_training(cyclic)
+    FedDWA().check_training(cyclic)

@@ -240,3 +240,11 @@ def test_a_parameter_that_no_gradient_reaches_keeps_its_share_of_zero() -> None:
 def test_wrong_options_are_named(options: dict[str, object], text: str) -> None:
     with pytest.raises(ConfigError, match=text):
         from_tree(Scaffold, options)
+
+
+def test_a_path_needs_one_learning_rate_in_a_round() -> None:
+    cyclic = {"optimizer": "sgd", "schedule": "cyclic"}
+    with pytest.raises(ConfigError, match="scaffold: control path needs one learning rate in a round, but train.sched"):
+        Scaffold(control="path").check_training(cyclic)
+    Scaffold().check_training(cyclic)
+    Scaffold(control="path").check_training({"optimizer": "sgd"})
