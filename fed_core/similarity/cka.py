@@ -13,7 +13,7 @@ Every function takes NumPy arrays or PyTorch tensors on any device: only what bo
 
 import math
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,13 +21,10 @@ from fed_core.errors import ConfigError
 
 BIASED, DEBIASED = "biased", "debiased"
 ESTIMATORS = (BIASED, DEBIASED)
-#: Values of one layer that are converted to float64 at once (2 MB).
-_BLOCK = 2**18
+#: Values of one layer that are converted to float64 at once (256 KiB, which stays in the cache).
+_BLOCK = 2**15
 #: Features whose variance is a smaller share of their square are constant up to rounding.
 _CONSTANT = 1e-26
-
-_Norms: TypeAlias = tuple[float, float, float]
-_Rows: TypeAlias = tuple[float, float, float, float, float]
 
 
 @dataclass(frozen=True)
@@ -80,12 +77,15 @@ def cka(x: Any, y: Any, estimator: str = BIASED, form: str = "") -> float:
     if n <= 1 or not x.shape[1] or not y.shape[1]:
         return math.nan
     x, y = x[:n], y[:n]
-    means = _mean(x), _mean(y)
     form = form or cheaper_form(n, x.shape[1], y.shape[1])
-    norms, rows = _gram_norms(x, y, means) if form == "gram" else _feature_norms(x, y, means)
-    if _constant(rows[0], means[0], n) or _constant(rows[1], means[1], n):
+    norms = (_gram_norms if form == "gram" else _feature_norms)(x, y)
+    if norms.constant:
         return math.nan
-    return _value(_Sums(*norms, *rows, n), estimator)
+    if estimator == BIASED:
+        return _biased(norms.xx, norms.yy, norms.xy)
+    r, q = _lengths(x), _lengths(y)
+    rows = float(r.sum()), float(q.sum()), _square(r), _square(q), float(r @ q)
+    return _debiased(_Sums(norms.xx, norms.yy, norms.xy, *rows, n))
 
 
 def sparse_cka(a: SparseRows, b: SparseRows, estimator: str = BIASED) -> float:
@@ -125,9 +125,9 @@ def sparse_cka(a: SparseRows, b: SparseRows, estimator: str = BIASED) -> float:
         rq=both + alone_a * q0 + alone_b * r0 + neither * r0 * q0,
         n=n,
     )
-    if _constant(sums.r, mean_a, n) or _constant(sums.q, mean_b, n):
+    if sums.r <= _CONSTANT * n * r0 or sums.q <= _CONSTANT * n * q0:
         return math.nan
-    return _value(sums, estimator)
+    return _biased(sums.xx, sums.yy, sums.xy) if estimator == BIASED else _debiased(sums)
 
 
 def random_baseline(n: int, p1: int, p2: int) -> float:
@@ -144,8 +144,8 @@ def mean_over_frames(values: Any) -> float:
 
 
 def cheaper_form(n: int, p1: int, p2: int) -> str:
-    """Return "gram" where the (n, n) matrices cost fewer products than the (p, p) ones."""
-    return "gram" if n * (p1 + p2) < p1 * p1 + p2 * p2 + p1 * p2 else "feature"
+    """Return "gram" where the two (n, n) matrices cost less than the one of all features, (p1 + p2, p1 + p2)."""
+    return "gram" if n < p1 + p2 else "feature"
 
 
 def check_estimator(estimator: str) -> None:
@@ -154,72 +154,109 @@ def check_estimator(estimator: str) -> None:
         raise ConfigError(f"no CKA estimator is called {estimator!r}; known: {', '.join(ESTIMATORS)}")
 
 
-def _value(sums: _Sums, estimator: str) -> float:
+def _biased(left: float, right: float, cross: float) -> float:
+    return min(max(_ratio(left, right, cross), 0.0), 1.0)
+
+
+def _debiased(sums: _Sums) -> float:
     n = sums.n
-    if estimator == BIASED:
-        cross, left, right = sums.xy, sums.xx, sums.yy
-    elif n < 4:
+    if n < 4:
         return math.nan
-    else:
-        cross = _debiased(sums.xy, sums.rq, sums.r * sums.q, n)
-        left = _debiased(sums.xx, sums.rr, sums.r * sums.r, n)
-        right = _debiased(sums.yy, sums.qq, sums.q * sums.q, n)
-    if not (left > 0.0 and right > 0.0 and math.isfinite(left) and math.isfinite(right) and math.isfinite(cross)):
-        return math.nan
-    value = cross / (math.sqrt(left) * math.sqrt(right))
-    return min(max(value, 0.0), 1.0) if estimator == BIASED else min(value, 1.0)
+    cross = _hsic(sums.xy, sums.rq, sums.r * sums.q, n)
+    left, right = _hsic(sums.xx, sums.rr, sums.r**2, n), _hsic(sums.yy, sums.qq, sums.q**2, n)
+    return min(_ratio(left, right, cross), 1.0)
 
 
-def _debiased(norm: float, products: float, totals: float, n: int) -> float:
-    """Return n (n - 3) HSIC_1 of centred layers, where K1 of the matrices without diagonal is minus the diagonal."""
+def _hsic(norm: float, products: float, totals: float, n: int) -> float:
+    """Return n (n - 3) HSIC_1 of centred layers: there K1 of the matrix without its diagonal is minus the diagonal."""
     return norm - products + totals / ((n - 1) * (n - 2)) - 2.0 * products / (n - 2)
 
 
-def _feature_norms(x: Any, y: Any, means: tuple[Any, Any]) -> tuple[_Norms, _Rows]:
-    """Return the squared norms of the (p, p) matrices, and the sums over the rows."""
-    xx: Any = 0.0
-    yy: Any = 0.0
-    xy: Any = 0.0
-    rows = np.zeros(5)
-    step = max(1, _BLOCK // max(x.shape[1], y.shape[1]))
-    for low in range(0, len(x), step):
-        left, right = _wide(x[low : low + step]) - means[0], _wide(y[low : low + step]) - means[1]
-        xx, yy, xy = xx + left.T @ left, yy + right.T @ right, xy + left.T @ right
-        rows += _row_sums((left * left).sum(1), (right * right).sum(1))
-    return (_square(xx), _square(yy), _square(xy)), (rows[0], rows[1], rows[2], rows[3], rows[4])
+def _ratio(left: float, right: float, cross: float) -> float:
+    if not (0.0 < left < math.inf and 0.0 < right < math.inf and math.isfinite(cross)):
+        return math.nan
+    return cross / (math.sqrt(left) * math.sqrt(right))
 
 
-def _gram_norms(x: Any, y: Any, means: tuple[Any, Any]) -> tuple[_Norms, _Rows]:
-    """Return the same from the (n, n) matrices, summed over blocks of features."""
-    k, m = _gram(x, means[0]), _gram(y, means[1])
-    norms = _square(k), _square(m), float((k * m).sum())
-    return norms, _row_sums(k.diagonal(), m.diagonal())
+class _Norms(NamedTuple):
+    """|Xc'Xc|^2, |Yc'Yc|^2, |Xc'Yc|^2; and whether a layer is constant up to rounding."""
+
+    xx: float
+    yy: float
+    xy: float
+    constant: bool
 
 
-def _gram(x: Any, mean: Any) -> Any:
+def _feature_norms(x: Any, y: Any) -> _Norms:
+    """Return the norms from the products of all features, summed over blocks of rows.
+
+    Rows are taken from a mean of the first block, and the sums put right at the end: one pass is enough, and the loss
+    of digits is at most that of as many sums as there are blocks.
+    """
+    n, p = len(x), x.shape[1]
+    step = max(1, _BLOCK // (p + y.shape[1]))
+    block = _buffer(x, min(n, step), p + y.shape[1])
+    products: Any = 0.0
+    totals: Any = 0.0
+    shift: Any = None
+    for low in range(0, n, step):
+        rows = block[: min(step, n - low)]
+        rows[:, :p] = x[low : low + step]
+        rows[:, p:] = y[low : low + step]
+        if shift is None:
+            shift = rows.mean(0)
+        rows -= shift
+        totals = totals + rows.sum(0)
+        products = products + rows.T @ rows
+    products -= totals[:, None] * (totals / n)[None]
+    mean, lengths = shift + totals / n, products.diagonal()
+    constant = _constant(lengths[:p], mean[:p], n) or _constant(lengths[p:], mean[p:], n)
+    return _Norms(_square(products[:p, :p]), _square(products[p:, p:]), _square(products[:p, p:]), constant)
+
+
+def _gram_norms(x: Any, y: Any) -> _Norms:
+    """Return the norms from the (n, n) matrices, summed over blocks of features."""
+    (k, constant_x), (m, constant_y) = _gram(x), _gram(y)
+    k, m = k.reshape(-1), m.reshape(-1)
+    return _Norms(float(k @ k), float(m @ m), float(k @ m), constant_x or constant_y)
+
+
+def _gram(x: Any) -> tuple[Any, bool]:
     gram: Any = 0.0
+    means: Any = 0.0
     step = max(1, _BLOCK // len(x))
     for low in range(0, x.shape[1], step):
-        block = _wide(x[:, low : low + step]) - mean[low : low + step]
+        block = _wide(x[:, low : low + step])
+        mean = block.mean(0)
+        block = block - mean
         gram = gram + block @ block.T
-    return gram
+        means = means + mean @ mean
+    return gram, bool(gram.diagonal().sum() <= _CONSTANT * len(x) * means)
 
 
-def _row_sums(r: Any, q: Any) -> _Rows:
-    return float(r.sum()), float(q.sum()), _square(r), _square(q), float((r * q).sum())
-
-
-def _mean(x: Any) -> Any:
+def _lengths(x: Any) -> Any:
+    """Return the squared lengths (n,) of the centred rows."""
     total: Any = 0.0
-    step = max(1, _BLOCK // x.shape[1])
-    for low in range(0, len(x), step):
-        total = total + _wide(x[low : low + step]).sum(0)
-    return total / len(x)
+    step = max(1, _BLOCK // len(x))
+    for low in range(0, x.shape[1], step):
+        block = _wide(x[:, low : low + step])
+        block = block - block.mean(0)
+        total = total + (block * block).sum(1)
+    return total
 
 
-def _constant(rows: float, mean: Any, n: int) -> bool:
-    """Tell whether the centred rows are nothing but rounding."""
-    return rows <= _CONSTANT * n * _square(mean)
+def _buffer(like: Any, rows: int, columns: int) -> Any:
+    """Return an empty (rows, columns) float64 array, in memory as ``like`` lies: rows or columns together."""
+    strides = like.stride() if hasattr(like, "stride") else like.strides
+    turned = strides[0] < strides[1]
+    shape = (columns, rows) if turned else (rows, columns)
+    made = like[:0].double().new_empty(shape) if hasattr(like, "double") else np.empty(shape)
+    return made.T if turned else made
+
+
+def _constant(lengths: Any, mean: Any, n: int) -> bool:
+    """Tell whether centred rows are nothing but rounding; ``lengths`` sum up to the square of all their values."""
+    return bool(lengths.sum() <= _CONSTANT * n * (mean @ mean))
 
 
 def _common(a: Any, b: Any) -> tuple[Any, Any]:
@@ -232,7 +269,8 @@ def _common(a: Any, b: Any) -> tuple[Any, Any]:
 
 
 def _square(x: Any) -> float:
-    return float((x * x).sum())
+    flat = x.reshape(-1)
+    return float(flat @ flat)
 
 
 def _wide(x: Any) -> Any:

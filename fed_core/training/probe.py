@@ -2,8 +2,9 @@
 
 Both models see the same frame at the same time, each in a thread of its own, and only one of the two threads ever runs.
 The first goes on until a scored module has an output and waits there, inside the hook; the second goes on until it has
-the same output; the pair is compared and both outputs are dropped. So what is held beside a bare forward pass is what
-the waiting model needs where it stands: the input and output of one module, and blocks of 2 MB in float64.
+the same output; the pair is compared and both outputs are dropped. Turns cost time, so the first takes copies of small
+outputs along until they add up to half of the largest output. What is held beside a bare forward pass is therefore that
+half, what the waiting model needs where it stands (input and output of one module), and blocks of 256 KiB in float64.
 
 - A module that is called several times in a forward counts with its last call; one that is not called has no score.
 - Outputs belong to one frame: nothing of the frame before is ever compared.
@@ -14,7 +15,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -31,6 +32,7 @@ _CHANNELS_FIRST = (
     nn.modules.batchnorm._NormBase,
     nn.GroupNorm,
 )
+_NUMPY = (torch.float16, torch.float32, torch.float64)
 _CHANNELS_LAST = (nn.Linear, nn.LayerNorm, nn.MultiheadAttention, nn.Embedding)
 
 
@@ -93,9 +95,12 @@ class CkaProbe:
         found: dict[str, list[_Pair]] = {unit: [] for unit in self.units}
         models = (self.model_a, self.model_b)
         with _settled(models, self.eval_mode):
+            largest_bytes = 0
             for frame in self.frames:
-                for unit, pair in _Frame(self, frame).compare().items():
+                both = _Frame(self, frame, largest_bytes)
+                for unit, pair in both.compare().items():
                     found[unit].append(pair)
+                largest_bytes = both.largest_bytes
         return {unit: _score(pairs) for unit, pairs in found.items()}
 
 
@@ -122,41 +127,61 @@ class _Side:
 
     Attributes:
         outputs: what waits to be compared.
+        held_bytes: of those.
+        loose: the output that the waiting model may yet overwrite in place; the others are copies.
         sparse: the newest sparse output; a dense one of as many rows (a norm inside a sparse block) has its cells.
     """
 
     calls: Counter[str] = field(default_factory=Counter)
     outputs: dict[_Event, Any] = field(default_factory=dict)
+    held_bytes: int = 0
+    loose: _Event | None = None
     sparse: Any = None
 
     def take(self, unit: str, module: nn.Module, output: Any, layout: str) -> _Event:
-        """Keep an output until the other side has it, too."""
+        """Keep an output until the other side has it, too; returns its name."""
         event = unit, self.calls[unit]
         self.calls[unit] += 1
         found = _first(output)
         if _is_sparse(found):
             self.sparse = found
         self.outputs[event] = self._rows(found, module, layout)
+        self.held_bytes += _bytes(self.outputs[event])
+        self.loose = event
         return event
 
+    def drop(self, event: _Event) -> Any:
+        """Return an output and forget it."""
+        value = self.outputs.pop(event)
+        self.held_bytes -= _bytes(value)
+        return value
+
+    def copy_loose(self) -> None:
+        """Copy what the model may overwrite when it goes on."""
+        if self.loose is not None and self.loose in self.outputs:
+            self.outputs[self.loose] = _copied(self.outputs[self.loose])
+        self.loose = None
+
     def _rows(self, found: Any, module: nn.Module, layout: str) -> Any:
-        if _is_sparse(found):
-            return sparse_rows(found)
         if found is None:
             return None
+        if _is_sparse(found):
+            return sparse_rows(found)
         if self.sparse is not None and found.ndim == 2 and len(found) == len(self.sparse.features):
             return sparse_rows(self.sparse, found)
-        return rows(found, module if layout == "features" else None)
+        return _plain(rows(found, module if layout == "features" else None))
 
 
 class _Frame:
     """One frame in both models, in lock-step."""
 
-    def __init__(self, probe: CkaProbe, frame: Any) -> None:
-        self._probe, self._frame = probe, frame
+    def __init__(self, probe: CkaProbe, frame: Any, largest_bytes: int) -> None:
+        self._probe, self._frame, self.largest_bytes = probe, frame, largest_bytes
         self._a, self._b = _Side(), _Side()
         self._found: dict[str, _Pair] = {}
-        self._turn_a, self._turn_b = threading.Semaphore(0), threading.Semaphore(0)
+        self._turn_a, self._turn_b = threading.Lock(), threading.Lock()  # released by the other thread
+        self._turn_a.acquire()
+        self._turn_b.acquire()
         self._over = self._draining = False
         self._error: BaseException | None = None
 
@@ -201,19 +226,20 @@ class _Frame:
     def _on_first(self, unit: str, module: nn.Module, output: Any) -> None:
         if self._draining:
             raise _Stopped
-        self._a.take(unit, module, output, self._probe.layout)
-        self._turn_b.release()
-        self._turn_a.acquire()
+        event = self._a.take(unit, module, output, self._probe.layout)
+        self.largest_bytes = max(self.largest_bytes, _bytes(self._a.outputs[event]))
+        if self._a.held_bytes > self.largest_bytes // 2:
+            self._turn_b.release()
+            self._turn_a.acquire()
+        self._a.copy_loose()
 
     def _on_second(self, unit: str, module: nn.Module, output: Any) -> None:
         event = self._b.take(unit, module, output, self._probe.layout)
-        mine = self._b.outputs.pop(event)
+        mine = self._b.drop(event)
         while event not in self._a.outputs and not self._over:
-            # What the first model has ahead of the second may be overwritten in place when it goes on.
-            self._a.outputs = {key: _copied(value) for key, value in self._a.outputs.items()}
             self._advance()
         if event in self._a.outputs:
-            self._found[unit] = _compared(self._a.outputs.pop(event), mine, self._probe.estimator)
+            self._found[unit] = _compared(self._a.drop(event), mine, self._probe.estimator)
 
 
 class _Stopped(Exception):  # noqa: N818 - no error: the second model is done, nobody waits for the rest of the first
@@ -229,8 +255,21 @@ def _compared(a: Any, b: Any, estimator: str) -> _Pair:
     return _Pair(cka(a, b, estimator), min(len(a), len(b)), min(a.shape[1], b.shape[1]))
 
 
+def _bytes(value: Any) -> int:
+    if value is None:
+        return 0
+    return int((value.features if isinstance(value, SparseRows) else value).nbytes)
+
+
 def _copied(value: Any) -> Any:
-    return value.clone() if isinstance(value, Tensor) else value
+    if isinstance(value, SparseRows):
+        return replace(value, features=_copied(value.features))
+    return value.clone() if isinstance(value, Tensor) else None if value is None else value.copy()
+
+
+def _plain(output: Tensor) -> Any:
+    """Return a view as a NumPy array where that is possible: its calls cost half of PyTorch's."""
+    return output.numpy() if output.device.type == "cpu" and output.dtype in _NUMPY else output
 
 
 def rows(output: Tensor, module: nn.Module | None = None) -> Tensor:
