@@ -238,3 +238,14 @@ def test_entries_of_other_tasks_are_named(root: Path) -> None:
         open_source({**base, "options": {"sweep": 1}}, Path())
     with pytest.raises(DataError, match="nothing is not a folder"):
         open_source({**base, "data": str(root / "nothing")}, Path())
+
+
+def test_earlier_scans_are_where_the_devkit_has_them(root: Path) -> None:
+    from nuscenes.utils.data_classes import LidarPointCloud
+
+    found = sequence(root, sweeps=2)
+    sample = found.tables.get("sample", found.token(3))
+    cloud, lags = LidarPointCloud.from_file_multisweep(found.tables, sample, "LIDAR_TOP", "LIDAR_TOP", 3, 1.0)
+    ours, theirs = found[3].points, np.column_stack([cloud.points.T, lags[0]])
+    assert len(ours) == len(theirs) == 149  # one point of an earlier scan is the vehicle
+    np.testing.assert_allclose(ours, theirs, atol=1e-4)
