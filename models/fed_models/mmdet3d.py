@@ -38,7 +38,10 @@ class Mmdet3dDetector(nn.Module):
         num_cameras: 1 where it takes one picture, else 0 (all).
         point_range: (x_min, y_min, z_min, x_max, y_max, z_max) [m] of the LiDAR frame.
         max_points: 0, all points; voxels bound them.
+        augmentation: how the task varies training samples: in space only, since these detectors expect all sensors.
     """
+
+    augmentation: str = "light"
 
     def __init__(self, libs: Libraries, plan: DetectorPlan, detector: nn.Module) -> None:
         super().__init__()
@@ -53,6 +56,14 @@ class Mmdet3dDetector(nn.Module):
     def head_modules(self) -> tuple[str, ...]:
         """Return the paths of the modules that predict boxes (FedRep keeps them on the robot)."""
         return tuple(f"detector.{name}" for name in _HEADS if isinstance(getattr(self.detector, name, None), nn.Module))
+
+    def image_backbone_modules(self) -> tuple[str, ...]:
+        """Return the paths of the backbone of the pictures, where it is a module of its own (it learns slower)."""
+        return ("detector.img_backbone",) if getattr(self.detector, "img_backbone", None) is not None else ()
+
+    def image_neck_modules(self) -> tuple[str, ...]:
+        """Return the paths of the neck of the pictures, where it is a module of its own (it learns slower)."""
+        return ("detector.img_neck",) if getattr(self.detector, "img_neck", None) is not None else ()
 
     def forward(self, batch: DetectionBatch) -> Any:
         """Return the losses by name in train mode, one ``Det3DDataSample`` with predictions per scan in eval mode.
@@ -79,7 +90,7 @@ class Mmdet3dDetector(nn.Module):
             inputs["img"] = self._pictures(batch.images)
         samples = [self._sample(batch, index, mode == "loss") for index in range(len(batch.points))]
         preprocessor = self.detector.data_preprocessor.to(device)
-        with operations(self._plan.path), silent():
+        with operations(self._plan.path):
             data = preprocessor({"inputs": inputs, "data_samples": samples}, mode == "loss")
             return self.detector(data["inputs"], data["data_samples"], mode=mode)
 

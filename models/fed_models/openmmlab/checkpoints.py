@@ -1,6 +1,8 @@
 """Checkpoints of mmdet3d, read without running code from them."""
 
+import re
 from collections.abc import Mapping
+from importlib import import_module
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any
@@ -10,10 +12,12 @@ import torch
 from torch import nn
 
 from fed_core.errors import ConfigError
-from fed_models.openmmlab.libraries import reason
+from fed_models.openmmlab.libraries import reason, silent
 
 #: Old files lack the counters of batch normalisation; they matter to nothing here.
 _COUNTER = "num_batches_tracked"
+_STATISTICS = ("min", "max", "current", "mean")
+_ADVICE = re.compile(r"\.?\s+(?:Please|Check)\s")
 
 
 def load_checkpoint(detector: nn.Module, path: str) -> None:
@@ -45,10 +49,12 @@ def _read(path: str) -> Mapping[str, torch.Tensor]:
     if not Path(path).is_file():
         raise ConfigError(f"checkpoint {path} does not exist; give the path of a checkpoint of mmdet3d")
     try:
-        with torch.serialization.safe_globals(_harmless()):
+        with silent(), torch.serialization.safe_globals(_harmless()):
             tree = torch.load(path, map_location="cpu", weights_only=True)
     except (RuntimeError, UnpicklingError, EOFError, OSError, ValueError, KeyError) as err:
-        raise ConfigError(f"checkpoint {path} cannot be read safely: {reason(err)}") from err
+        # PyTorch wraps what it says in advice to read the file unsafely.
+        said = _ADVICE.split(str(err).rpartition("WeightsUnpickler error: ")[2])[0]
+        raise ConfigError(f"checkpoint {path} cannot be read safely: {reason(type(err)(said))}") from err
     tree = tree.get("state_dict", tree) if isinstance(tree, dict) else tree
     tensors = isinstance(tree, dict) and all(isinstance(value, torch.Tensor) for value in tree.values())
     if not tensors or not tree:
@@ -57,11 +63,15 @@ def _read(path: str) -> Mapping[str, torch.Tensor]:
 
 
 def _harmless() -> list[Any]:
-    """Return the classes besides tensors that mmengine's runner saves: its counters of losses and their arrays."""
-    from importlib import import_module
-
+    """Return what mmengine's runner saves besides tensors: its records of losses and their arrays."""
     history = import_module("mmengine.logging.history_buffer").HistoryBuffer
     core = import_module("numpy.core.multiarray")
-    kinds = [np.dtype(name).__class__ for name in ("float64", "float32", "int64", "int32", "bool")]
-    methods = [history.min, history.max, history.current, history.mean]
-    return [history, core._reconstruct, core.scalar, np.ndarray, np.dtype, *kinds, *methods]
+    kinds = [type(np.dtype(name)) for name in ("float64", "float32", "int64", "int32", "bool")]
+
+    def statistic(owner: Any, name: Any) -> Any:
+        """Stand for ``getattr``, by which a record names how it is summed up."""
+        if owner is not history or name not in _STATISTICS:
+            raise UnpicklingError(f"it asks for {name!r} of {owner!r}")
+        return getattr(owner, name)
+
+    return [history, core._reconstruct, core.scalar, np.ndarray, np.dtype, *kinds, (statistic, "builtins.getattr")]

@@ -20,6 +20,7 @@ _OPERATION_ABSENT = (
     re.compile(r"(?P<op>\w+?)(?:_impl)?: implementation for device (?P<place>\w+)(?::\d+)? not found"),
     re.compile(r"(?P<op>\w+) is not compiled with (?P<place>\w+) support", re.IGNORECASE),
 )
+_FAMILY = r"mm(cv|det|det3d|engine)(\.|$)"
 _MAX_REASON = 240
 
 
@@ -45,7 +46,7 @@ def libraries() -> Libraries:
             importlib.import_module("mmdet3d.models")
             structures = importlib.import_module("mmdet3d.structures")
             registry = importlib.import_module("mmengine.registry")
-            return Libraries(
+            found = Libraries(
                 folder=str(package.__path__[0]),
                 version=str(package.__version__),
                 models=importlib.import_module("mmdet3d.registry").MODELS,
@@ -55,6 +56,10 @@ def libraries() -> Libraries:
                 sample=structures.Det3DDataSample,
                 lidar_boxes=structures.LiDARInstance3DBoxes,
             )
+        # Kept for good, since forward passes may run in two threads at a time, which must not each put filters back.
+        warnings.filterwarnings("ignore", module=_FAMILY)
+        warnings.filterwarnings("ignore", message=r"torch\.meshgrid")
+        return found
     except ModuleNotFoundError as err:
         raise ConfigError(EXTRA_ABSENT.format(absent=err.name)) from err
     except (ImportError, AssertionError) as err:  # mmdet3d asserts the versions of what it stands on
