@@ -1,5 +1,6 @@
 """Hands jobs to the child process of a node and turns its answers into events."""
 
+import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -12,6 +13,9 @@ from fed_nodes.worker import Worker
 MAX_RESTARTS = 3
 
 
+_log = logging.getLogger(__name__)
+
+
 class Jobs:
     """Runs one job at a time in a worker and starts lost ones again.
 
@@ -19,12 +23,18 @@ class Jobs:
         post: takes an event from any thread.
         environment: variables for the child process.
         nice: added to the child's niceness.
+        warn: takes a text that people should read, from any thread.
     """
 
     def __init__(
-        self, post: Callable[[ev.Event], None], *, environment: Mapping[str, str] | None = None, nice: int = 5
+        self,
+        post: Callable[[ev.Event], None],
+        *,
+        environment: Mapping[str, str] | None = None,
+        nice: int = 5,
+        warn: Callable[[str], None] = _log.warning,
     ) -> None:
-        self._post = post
+        self._post, self._warn = post, warn
         self._worker = Worker(self._on_message, environment=environment, nice=nice)
         self._running: JobRequest | None = None
         self._lost = 0
@@ -45,6 +55,9 @@ class Jobs:
         self._worker.stop()
 
     def _on_message(self, message: dict[str, Any]) -> None:
+        if message.get("event") == "warning":
+            self._warn(str(message["text"]))
+            return
         request = self._running
         if request is None or message.get("job") != request.name:
             return

@@ -1,13 +1,14 @@
 """The child process of a node: runs jobs with PyTorch, one JSON object per line in and out.
 
 In: ``{"job": NAME, "kind": KIND, ...}`` with the arguments of the job. Out, each with the job's name: event "progress"
-(share, loss, samples_per_s), at the end "done" (result) or "failed" (text). It speaks no ROS. It dies with its parent,
-and leaves Ctrl-C to the node, which ends it.
+(share, loss, samples_per_s), at the end "done" (result) or "failed" (text); what people should know in between is event
+"warning" (text). It speaks no ROS. It dies with its parent, and leaves Ctrl-C to the node, which ends it.
 """
 
 import argparse
 import ctypes
 import json
+import logging
 import os
 import signal
 import sys
@@ -32,6 +33,7 @@ def main() -> int:
     os.nice(options.nice)
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # whatever a library prints must not break the protocol
+    logging.getLogger().addHandler(_Warnings(answers))
     for line in sys.stdin:
         _work(json.loads(line), answers)
     return 0
@@ -58,6 +60,19 @@ def _work(request: dict[str, Any], answers: TextIO) -> None:
     except Exception as err:  # the node must hear of it, whatever it is
         traceback.print_exc()
         say("failed", text=_explain(err))
+
+
+class _Warnings(logging.Handler):
+    """Hands warnings of the core to the node, which has the log and the diagnostics that people read."""
+
+    def __init__(self, answers: TextIO) -> None:
+        super().__init__(logging.WARNING)
+        self._answers = answers
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write one event."""
+        self._answers.write(json.dumps({"job": "", "event": "warning", "text": record.getMessage()}) + "\n")
+        self._answers.flush()
 
 
 def _explain(error: Exception) -> str:
