@@ -71,8 +71,8 @@ def generate_detection(
     width: Annotated[int, typer.Option(min=16, help="Width of the pictures.")] = 160,
     height: Annotated[int, typer.Option(min=16, help="Height of the pictures.")] = 64,
     cameras: Annotated[str, typer.Option(help="Cameras by nuScenes' names.")] = "CAM_FRONT,CAM_BACK",
-    beams: Annotated[int, typer.Option(min=1, help="Rows of the LiDAR.")] = 20,
-    azimuths: Annotated[int, typer.Option(min=8, help="Columns of the LiDAR.")] = 240,
+    beams: Annotated[int, typer.Option(min=1, help="Rows of the LiDAR.")] = 24,
+    azimuths: Annotated[int, typer.Option(min=8, help="Columns of the LiDAR.")] = 300,
 ) -> None:
     """Streets of two cities by day, in rain and at night as nuScenes tables: cameras, LiDAR, 3D boxes. Resumes.
 

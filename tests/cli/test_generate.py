@@ -1,10 +1,13 @@
 """``fedperc generate``: writes small data sets, says what it did, and refuses folders of others."""
 
+import inspect
 from pathlib import Path
 
 from typer.testing import CliRunner
 
+from fed_cli.generate import generate_detection
 from fed_cli.main import app, load_verbs
+from fed_core.scenes.domains import DomainOptions
 
 load_verbs()
 RUN = CliRunner()
@@ -36,3 +39,11 @@ def test_generate_detection_writes_nuscenes_tables_of_chosen_domains(tmp_path: P
     bad = RUN.invoke(app, ["generate", "detection", "--out", str(tmp_path / "no"), "--train-scenes", "1,x"])
     assert bad.exit_code == 2 and "--train-scenes is '1,x'; give counts with commas between" in bad.output
     assert not (tmp_path / "no").exists()
+
+
+def test_options_of_generate_detection_have_the_defaults_of_the_generator() -> None:
+    flags = {name: p.default for name, p in inspect.signature(generate_detection).parameters.items() if name != "out"}
+    options = DomainOptions()
+    for name, default in flags.items():
+        wanted = getattr(options, name)
+        assert default == (",".join(map(str, wanted)) if isinstance(wanted, tuple) else wanted), name
