@@ -140,13 +140,13 @@ class CmtChoices:
 
     Attributes:
         encoding: of coordinates, a name of ``ENCODINGS``.
-        even: references start evenly spread instead of uniformly drawn.
+        near: references start evenly spread and attention near them; in the paper both start at random.
         placed: queries and memory hand on their places; in the paper these only steer the attention.
         augmentation: how training samples are varied, a name of ``AUGMENTATIONS``.
     """
 
     encoding: str = "cmt"
-    even: bool = False
+    near: bool = False
     placed: bool = False
     augmentation: str = "paper"
 
@@ -183,7 +183,7 @@ class Cmt(DetectionModel):
             point_range=widths.point_range,
             momentum=momentum,
             encoding=choices.encoding,
-            even=choices.even,
+            near=choices.near,
             placed=choices.placed,
         )
 
@@ -281,7 +281,7 @@ class _CmtOptions(NetworkConfig):
         return replace(own, image=image, **changed)
 
     def _chosen(self) -> CmtChoices:
-        given = {"encoding": self.encoding, "augmentation": self.augmentation}
+        given: dict[str, Any] = {"encoding": self.encoding, "augmentation": self.augmentation}
         return replace(self._choices(), **{name: value for name, value in given.items() if value})
 
 
@@ -309,7 +309,7 @@ class CmtTiny(_CmtOptions):
         return TINY
 
     def _choices(self) -> CmtChoices:
-        return CmtChoices(encoding="octaves", even=True, placed=True, augmentation="light")
+        return CmtChoices(encoding="octaves", near=True, placed=True, augmentation="light")
 
 
 def _start_from(network: Cmt, weights: str) -> None:

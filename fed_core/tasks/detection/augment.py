@@ -45,7 +45,7 @@ class Augmentation:
 AUGMENTATIONS = {
     "paper": Augmentation(),
     "light": Augmentation(zoom=1.0, image_flip=0.0, no_images=0.0, no_points=0.0, grid_mask=0.0),
-    "none": Augmentation(*[0.0] * 4, 1.0, *[0.0] * 4),
+    "none": Augmentation(0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0),
 }
 
 
@@ -127,4 +127,5 @@ def _grid(height: int, width: int, rng: np.random.Generator) -> npt.NDArray[np.b
     row, column = rng.integers(0, period, 2)
     rows = (np.arange(height) + row) % period < period * _GRID_RATIO
     columns = (np.arange(width) + column) % period < period * _GRID_RATIO
-    return rows[:, None] & columns[None]
+    grid: npt.NDArray[np.bool_] = rows[:, None] & columns[None]
+    return grid

@@ -140,7 +140,7 @@ class DetectionTask(Task):
     @torch.inference_mode()
     def predict_all(self, network: Any, dataset: DetectionDataset, batch_size: int = 8) -> dict[str, Boxes3D]:
         """Return the boxes of every frame by its token; the network is in eval mode."""
-        device, found = next(network.parameters()).device, {}
+        device, found = next(network.parameters()).device, dict[str, Boxes3D]()
         for low in range(0, len(dataset), batch_size):
             indexes = range(low, min(low + batch_size, len(dataset)))
             batch = self.move(self.batch(dataset, indexes), device)

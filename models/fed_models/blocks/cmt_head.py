@@ -1,5 +1,6 @@
 """The head of CMT: places of tokens and queries, decoder, branches (arXiv:2301.01283, fedcka spec 8.2)."""
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -17,6 +18,11 @@ from fed_models.blocks.task_head import TaskHead
 _EDGE = 1e-5
 #: Steps of an even spread over the unit square (the plastic number's powers).
 _EVEN = (0.7548776662466927, 0.5698402909980532)
+#: Factor on the matrices of queries and keys: about half of the attention then stays within three cells.
+_SHARPNESS = 2.0
+#: Rays, and the steepest of them, that places of pixels are standardised over.
+_RAYS = 1024
+_STEEPEST = 0.4
 
 
 class HeadOutput(NamedTuple):
@@ -52,7 +58,7 @@ class CmtHead(nn.Module):
         point_range: range [m].
         momentum: of the batch normalisation.
         encoding: name of the coordinate encoding.
-        even: references start evenly spread instead of uniformly drawn.
+        near: references start evenly spread and attention near them, see :meth:`_start_near`; else both at random.
         placed: queries and memory hand on their places; else these only steer the attention.
     """
 
@@ -74,7 +80,7 @@ class CmtHead(nn.Module):
         point_range: tuple[float, ...],
         momentum: float,
         encoding: str,
-        even: bool,
+        near: bool,
         placed: bool,
     ) -> None:
         super().__init__()
@@ -85,12 +91,12 @@ class CmtHead(nn.Module):
         self.rv_embedding = _mlp(3 * co.NUM_DEPTHS, 4 * dim, dim)
         self.reference_points = nn.Embedding(queries, 3)
         nn.init.uniform_(self.reference_points.weight)
-        if even:
-            _spread(self.reference_points.weight)
         self.task_heads = nn.ModuleList([TaskHead(dim, layers)])
         self.space = co.PointRange(point_range)
         self.register_buffer("cell_places", co.cell_places(cells), persistent=False)
         self.register_buffer("depths", co.ray_depths(point_range[3]), persistent=False)
+        if near:
+            self._start_near()
 
     def forward(
         self, images: Tensor, bev: Tensor, lidar_to_pixel: Tensor, truth: Sequence[Truth] | None = None
@@ -118,6 +124,22 @@ class CmtHead(nn.Module):
         codes = torch.cat((self._centres(codes[..., :3], references), codes[..., 3:]), -1)
         count = 0 if noise is None else noise.references.shape[1]
         return HeadOutput(logits[:, :, count:], codes[:, :, count:], noise, logits[:, :, :count], codes[:, :, :count])
+
+    @torch.no_grad()
+    def _start_near(self) -> None:
+        """Let queries look around their references from the first step on; only starting values change.
+
+        Places get mean 0 and variance 1, so that they count beside the content; equal matrices for queries and keys
+        then make places that are alike attend to each other.
+        """
+        _spread(self.reference_points.weight)
+        _standardise(self.bev_embedding, co.encode_places(self.cell_places, self._dim, self._encoding))
+        turn, slope = 2.0 * math.pi * torch.rand(_RAYS), _STEEPEST * (2.0 * torch.rand(_RAYS) - 1.0)
+        ways = torch.stack((turn.cos(), turn.sin(), slope), -1)
+        _standardise(self.rv_embedding, self.space.shares(ways[:, None] * self.depths[:, None]).flatten(1))
+        for weight in self.transformer.decoder.cross_weights():
+            weight[: self._dim] *= _SHARPNESS
+            weight[self._dim : 2 * self._dim] = weight[: self._dim]
 
     def _centres(self, moves: Tensor, references: Tensor) -> Tensor:
         """Return centres (L, B, Q, 3) [m]: references moved before the sigmoid."""
@@ -153,6 +175,14 @@ class CmtHead(nn.Module):
 
 def _mlp(features: int, hidden: int, dim: int) -> nn.Sequential:
     return nn.Sequential(nn.Linear(features, hidden), nn.ReLU(), nn.Linear(hidden, dim))
+
+
+def _standardise(mlp: nn.Sequential, inputs: Tensor) -> None:
+    """Change the last layer so that its outputs over ``inputs`` (N, F) have mean 0 and variance 1."""
+    found, weight, bias = mlp(inputs), mlp.get_parameter("2.weight"), mlp.get_parameter("2.bias")
+    spread = found.std(0)
+    weight.div_(spread[:, None])
+    bias.sub_(found.mean(0)).div_(spread)
 
 
 @torch.no_grad()

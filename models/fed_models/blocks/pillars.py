@@ -65,7 +65,7 @@ def pillar_features(points: Tensor, pillar: Tensor, point_range: tuple[float, ..
         cells: cells per side.
     """
     low, high = (points.new_tensor(part) for part in (point_range[:3], point_range[3:]))
-    unique, which = pillar.unique(return_inverse=True)
+    unique, which = torch.unique(pillar, return_inverse=True)
     sums = points.new_zeros(len(unique), 4).index_add_(
         0, which, torch.cat((points[:, :3], points.new_ones(len(points), 1)), 1)
     )

@@ -104,6 +104,10 @@ class QueryDecoder(nn.Module):
         self.layers = nn.ModuleList(DecoderLayer(dim, heads, hidden, dropout, placed=placed) for _ in range(layers))
         self.post_norm = nn.LayerNorm(dim)
 
+    def cross_weights(self) -> list[Tensor]:
+        """Return the matrices (3 D, D) of queries, keys and values of all cross-attentions."""
+        return [layer.cross_attention.in_proj_weight for layer in self.layers if isinstance(layer, DecoderLayer)]
+
     def forward(self, place: Tensor, memory: Tensor, memory_place: Tensor, mask: Tensor | None = None) -> list[Tensor]:
         """Return what each layer found, (B, Q, D) float32 each.
 

@@ -21,13 +21,14 @@ class Branch(nn.Sequential):
     Args:
         dim: features of a query.
         outputs: numbers that come out.
+        start: what they are about at the start.
     """
 
-    def __init__(self, dim: int, outputs: int) -> None:
+    def __init__(self, dim: int, outputs: int, start: float) -> None:
         first, last = nn.Linear(dim, _HIDDEN, bias=False), nn.Linear(_HIDDEN, outputs)
         super().__init__(first, nn.LayerNorm(_HIDDEN, eps=_NORM_EPS), nn.ReLU(), last)
         # Kaiming's uniform start is that of PyTorch; a last layer that says little leaves centres at their references.
-        nn.init.zeros_(last.bias)
+        nn.init.constant_(last.bias, start)
         with torch.no_grad():
             last.weight.mul_(_START)
 
@@ -43,11 +44,8 @@ class TaskHead(nn.Module):
     def __init__(self, dim: int, layers: int) -> None:
         super().__init__()
         for name, outputs in BRANCHES.items():
-            branches = nn.ModuleList(Branch(dim, outputs) for _ in range(layers))
-            self.add_module(name, branches)
-            if name == "cls_logits":
-                for branch in branches:
-                    nn.init.constant_(branch[-1].bias, CLASS_BIAS)
+            start = CLASS_BIAS if name == "cls_logits" else 0.0
+            self.add_module(name, nn.ModuleList(Branch(dim, outputs, start) for _ in range(layers)))
 
     def forward(self, queries: list[Tensor]) -> tuple[Tensor, Tensor]:
         """Map the queries (B, Q, D) of every layer to classes (L, B, Q, 10) and codes (L, B, Q, 10) float32.
