@@ -13,7 +13,8 @@
     macro: {nds, map, cap, plain_nds, other_nds, other_weighted_nds, trained_nds, validation_nds}; nds, map, cap and
         trained_nds are means over the own domains weighted by test scenes, validation_nds the plain mean over clients
     one_model: all clients end with the same model
-    units: [{name, entries, tensors}] that masks switch, in the order of their bits; [] where the method has none
+    units: [{name, entries, module, tensors}] that masks switch, in the order of their bits, module the class of the
+        first tensor's owner; [] where the method has none
     layers: [{name, units}] that have a CKA score, in network order; units are places in ``units``
     personal: {client: {units, entries, share}} after the last round: what stays on the robot; units None without masks;
         {} for methods that federate nothing

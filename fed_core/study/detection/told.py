@@ -46,7 +46,7 @@ def at_the_end(run: Run, lines: Sequence[Line]) -> dict[str, Any]:
     last = lines[-1] if lines else {"masks": {}, "told": {}, "losses": {}}
     return {
         "entries": total,
-        "units": [] if division is None else _units(division),
+        "units": [] if division is None else _units(division, signature),
         "layers": [] if division is None else [{"name": e.name, "units": list(e.units)} for e in division.layers],
         "personal": {c: _personal(run, signature, c, last, division) for c in last["losses"] if _federates(run)},
     }
@@ -66,9 +66,13 @@ def _federates(run: Run) -> bool:
     return run.chosen.name not in (CENTRALISED, "local")
 
 
-def _units(division: Division) -> list[dict[str, Any]]:
+def _units(division: Division, signature: ModelSignature) -> list[dict[str, Any]]:
+    kinds = {spec.name: spec.module for spec in signature.tensors}
     rows = zip(division.names, division.sizes, division.units, strict=True)
-    return [{"name": name, "entries": int(size), "tensors": list(unit)} for name, size, unit in rows]
+    return [
+        {"name": name, "entries": int(size), "module": kinds.get(unit[0], ""), "tensors": list(unit)}
+        for name, size, unit in rows
+    ]
 
 
 def _personal(
