@@ -13,6 +13,7 @@ from fed_core.data.open import SourceConfig
 from fed_core.deployment import Deployment
 from fed_core.errors import ConfigError
 from fed_core.fleet import FleetConfig
+from tests.core.data.nuscenes_trees import write_scenes
 from tests.core.data.opv2v_trees import SCENARIO, write_frame
 
 TREE: dict[str, Any] = {
@@ -127,6 +128,34 @@ def test_a_vehicles_sequence_is_watched_by_a_node_of_its_own(vehicles: Deploymen
     assert (score.namespace, score.parameters["task"]) == ("/live/unseen", "bev")
 
 
+def test_a_vehicle_with_a_lidar_is_told_where_all_its_sensors_sit(tmp_path: Path) -> None:
+    write_scenes(tmp_path / "drive", [("scene-1", "boston-seaport", "sunny", "train")])
+    source = {"data": "drive", "options": {"cameras": ["CAM_FRONT"], "sweeps": 0}}
+    mount = {"position": [0, 0, 2], "rotation": [0, 0, 0]}
+    tree = {
+        "run": "boxes",
+        "task": "detection",
+        "network": {"name": "cmt_tiny"},
+        "robots": [{"id": "car", "source": source}, {"id": "van", "lidar": {"top": mount}}, {"id": "bare"}],
+        "test": [{"name": "unseen", "robot": "car", "source": source}],
+    }
+    deployment = Deployment(from_tree(FleetConfig, tree), tmp_path, tmp_path / "run")
+    car, van, bare = (deployment.robot(entry).parameters for entry in deployment.fleet.robots)
+    assert list(json.loads(car["rig"])) == ["CAM_FRONT"] and list(json.loads(car["lidar"])) == ["LIDAR_TOP"]
+    assert json.loads(car["lidar"])["LIDAR_TOP"]["position"] == pytest.approx([0.9, 0.0, 1.8])
+    assert (car["record_frames"], "known_cells" in car) == (3, False)
+    assert list(json.loads(van["lidar"])) == ["top"] and "rig" not in van and "lidar" not in bare
+    watcher = deployment.watcher(deployment.fleet.test[0])
+    assert (watcher.namespace, watcher.parameters["min_score"]) == ("/live/unseen", 0.0)
+    assert [spec.namespace for spec in deployment.live()] == ["/car", "/van", "/bare"]
+    assert "min_score" not in deployment.live()[0].parameters
+
+
+def test_a_lidar_is_for_task_detection_only() -> None:
+    with pytest.raises(ConfigError, match="robot a has a lidar, which is for task detection; this fleet learns depth"):
+        from_tree(FleetConfig, {**TREE, "robots": [{"id": "a", "lidar": {"top": {}}}], "test": []})
+
+
 def test_live_nodes_sit_on_vehicles_and_one_camera_needs_no_vehicle(
     vehicles: Deployment, deployment: Deployment
 ) -> None:
@@ -140,5 +169,5 @@ def test_live_nodes_sit_on_vehicles_and_one_camera_needs_no_vehicle(
 
 
 def test_a_rig_is_for_task_bev_only() -> None:
-    with pytest.raises(ConfigError, match="robot a has a rig, which is for tasks bev and detection; this fleet learns depth"):
+    with pytest.raises(ConfigError, match="robot a has a rig, which is for tasks bev and detection; this fleet"):
         from_tree(FleetConfig, {**TREE, "robots": [{"id": "a", "rig": {"front": {}}}], "test": []})

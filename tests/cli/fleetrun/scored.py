@@ -8,6 +8,8 @@ import numpy as np
 
 from fed_core.config import from_tree
 from fed_core.fleet import FleetConfig
+from fed_core.store.journal import Journal, RoundRow
+from fed_core.types import BlobRef
 
 ABS_REL = {"fedepth": 0.25, "fedavg": 0.5, "initial": 1.0}
 
@@ -45,6 +47,53 @@ def write_scores(folder: Path) -> None:
         rgb = np.zeros((6, 8, 3), np.uint8)
         frames = {f"{key}_{i}": value for i in range(2) for key, value in (("rgb", rgb), ("predicted", truth + 1))}
         np.savez(place / "unseen.npz", **frames, truth_0=truth, truth_1=truth)
+
+
+NDS = {"fedcka": 0.3, "fedavg": 0.2, "initial": 0.0}
+
+
+def detection_fleet() -> FleetConfig:
+    tree = {
+        "run": "boxes",
+        "task": "detection",
+        "network": {"name": "cmt_tiny"},
+        "rounds": 3,
+        "strategy": {"name": "fedcka"},
+        "robots": [{"id": name, "source": {"data": name}} for name in ("A", "B")],
+        "test": [{"name": "unseen_A", "source": {"data": "x"}}],
+    }
+    return from_tree(FleetConfig, tree, "fleet")
+
+
+def write_detection_scores(folder: Path) -> None:
+    """Write the scores of three methods for a sequence of two kept frames, and a journal in which A keeps layers."""
+    box = np.array([[0.0, 10.0, 0.0, 4.0, 2.0, 1.5, 0.5, 0, 1.0]])
+    to_pixel = np.array([[20.0, 16, 0, 0], [0, 8, -20, 0], [0, 1, 0, 0]])
+    for name, nds in NDS.items():
+        place = folder / "scores" / name
+        place.mkdir(parents=True)
+        (place / "run.json").write_text(json.dumps({"models": ["global"], "members": {}, "bytes": 100}))
+        selection = {"clusters": [], "distances": [], "threshold": None, "fallback": False}
+        score = {"metrics": {"nds": nds, "map": nds / 2}, "selection": selection, "frames": 2}
+        (place / "unseen_A.json").write_text(json.dumps(score))
+        frame = {"points": np.zeros((5, 2), np.float32), "image": np.full((16, 32, 3), 90, np.uint8)}
+        frame |= {"to_pixel": to_pixel, "true_boxes": box, "said_boxes": box[:0] if nds == 0 else box}
+        np.savez(place / "unseen_A.npz", **{f"{key}_{k}": value for k in range(2) for key, value in frame.items()})
+    _write_journal(folder / "aggregator" / "fedcka")
+
+
+def _write_journal(folder: Path) -> None:
+    folder.mkdir(parents=True)
+    config = {"strategy": "fedcka", "network": "cmt_tiny", "total_rounds": 2}
+    journal = Journal(folder / "journal.sqlite", "fedcka", config)
+    for robot, masks in (("A", (None, [1, 0, 0, 1])), ("B", (None, None))):
+        journal.save_robot(robot, {"num_samples": 6}, None)
+        for number, mask in enumerate(masks, 1):
+            journal.save_update(number, robot, {"mask": mask}, {"loss": 1.0})
+    for number in (1, 2):
+        row = RoundRow(number, {}, BlobRef("0" * 64, 1), {"A": (), "B": ()}, {})
+        journal.commit_round(row, {"global": BlobRef(f"{number}" * 64, 1_000)})
+    journal.close()
 
 
 IOU = {"daloss": 0.4, "fedavg": 0.25, "initial": 0.1}

@@ -12,6 +12,7 @@ from fed_cli.fleetrun.contents import contents
 from fed_cli.fleetrun.map_pictures import draw_maps
 from fed_cli.fleetrun.pictures import draw_grid
 from fed_cli.fleetrun.report import show, summarise
+from fed_cli.fleetrun.scan_pictures import corners, draw_scans, edges_in_picture
 from tests.cli.fleetrun import scored
 
 
@@ -78,3 +79,42 @@ def test_one_picture_row_per_kept_map(tmp_path: Path) -> None:
     # 5 columns of 2.6 inch and 2 rows of 2.3 inch at 110 dots per inch, 505.99 cut off
     assert image.shape[:2] == (505, 1430)
     assert float(np.ptp(image[..., :3])) > 0.5
+
+
+def test_boxes_are_told_by_nds_with_the_layers_that_each_robot_shared(tmp_path: Path) -> None:
+    scored.write_detection_scores(tmp_path)
+    summary = summarise(tmp_path, scored.detection_fleet(), 1.0)
+    assert summary["shares"] == {"A": {"layers": 4, "shared": [2]}}
+    assert summary["sequences"][0]["nds"] == scored.NDS
+    text = io.StringIO()
+    show(Console(file=text, width=80), summary)
+    lines = text.getvalue().splitlines()
+    assert any("boxes served live" in line for line in lines)
+    assert any(" A " in line and "2 of 4" in line for line in lines)
+    assert any(" B " in line and "all" in line for line in lines)
+    assert lines[-1] == "mean NDS  initial 0.000   fedavg 0.200   fedcka 0.300"
+    run = contents(tmp_path / "aggregator" / "fedcka")
+    assert run.columns[-1] == "shared layers" and [row[-1] for row in run.table] == ["2 of 4", "all"]
+
+
+def test_one_picture_row_per_kept_scan(tmp_path: Path) -> None:
+    scored.write_detection_scores(tmp_path)
+    methods = ["initial", "fedavg", "fedcka"]
+    path = draw_scans(tmp_path, summarise(tmp_path, scored.detection_fleet(), 1.0), methods)
+    image = matplotlib.image.imread(path)
+    # 5 columns of 2.6 inch and 2 rows of 2.5 inch at 110 dots per inch
+    assert image.shape[:2] == (550, 1430)
+    assert float(np.ptp(image[..., :3])) > 0.5
+
+
+def test_the_edges_of_a_box_lie_where_the_camera_sees_them() -> None:
+    """A camera at the LiDAR that looks along y: x to the right, z up, focal length 20, the middle at (16, 8)."""
+    to_pixel = np.array([[20.0, 16, 0, 0], [0, 8, -20, 0], [0, 1, 0, 0]])
+    ahead = np.array([0.0, 10.0, 0.0, 2.0, 2.0, 2.0, 0.0])
+    assert corners(ahead)[:, 1].tolist() == [11.0, 9.0, 9.0, 11.0] * 2
+    edges = np.array(edges_in_picture(ahead, to_pixel))
+    assert edges.shape == (12, 2, 2)
+    # The nearest corner on the right, above: (1, 9, 1).
+    assert np.isclose(edges, [16 + 20 / 9, 8 - 20 / 9]).all(-1).any()
+    behind = ahead * [1, -1, 1, 1, 1, 1, 1]
+    assert edges_in_picture(behind, to_pixel) == []

@@ -52,6 +52,19 @@ def test_terminal_shows_robots_and_what_is_waited_for() -> None:
     assert "training" in row and "3.25" in row and "40" in row
 
 
+def test_how_many_layers_a_robot_shares_is_shown_in_its_own_run_only() -> None:
+    state = FleetState()
+    state.add(fleet_line(status(1)))
+    for name in ("a", "b"):
+        state.add(robot_line(RobotStatus(name, "i", RobotPhase.REPORTED, 1, 1.0)))
+    state.add({"kind": "mask", "id": "a", "run": "run", "round": 1, "units": 99, "shared": 61})
+    state.add({"kind": "mask", "id": "b", "run": "another", "round": 1, "units": 99, "shared": 12})
+    drawn = io.StringIO()
+    Console(file=drawn, width=100).print(FleetView(Console(file=io.StringIO()), state)._draw())
+    rows = {line[:1]: line for line in drawn.getvalue().splitlines()}
+    assert "61/99" in rows["a"] and "12/99" not in rows["b"]
+
+
 def test_statuses_of_a_simulation_have_no_nan() -> None:
     line = robot_line(RobotStatus("a", "i", RobotPhase.WAITING, loss=math.nan))
     assert (line["loss"], line["phase"], line["sent_bytes"]) == (None, "waiting", 0)
