@@ -141,13 +141,13 @@ class CmtChoices:
     Attributes:
         encoding: of coordinates, a name of ``ENCODINGS``.
         near: references start evenly spread and attention near them; in the paper both start at random.
-        placed: queries and memory hand on their places; in the paper these only steer the attention.
+        sampled: queries start as what map and pictures show at their references; in the paper as zeros.
         augmentation: how training samples are varied, a name of ``AUGMENTATIONS``.
     """
 
     encoding: str = "cmt"
     near: bool = False
-    placed: bool = False
+    sampled: bool = False
     augmentation: str = "paper"
 
 
@@ -184,7 +184,7 @@ class Cmt(DetectionModel):
             momentum=momentum,
             encoding=choices.encoding,
             near=choices.near,
-            placed=choices.placed,
+            sampled=choices.sampled,
         )
 
     def forward(self, batch: DetectionBatch) -> HeadOutput:
@@ -309,7 +309,7 @@ class CmtTiny(_CmtOptions):
         return TINY
 
     def _choices(self) -> CmtChoices:
-        return CmtChoices(encoding="octaves", near=True, placed=True, augmentation="light")
+        return CmtChoices(encoding="octaves", near=True, sampled=True, augmentation="light")
 
 
 def _start_from(network: Cmt, weights: str) -> None:

@@ -11,6 +11,7 @@ from fed_core.types import Boxes3D
 from fed_models.blocks import coordinates as co
 from fed_models.blocks.bev_backbone import Second, SecondFpn
 from fed_models.blocks.box_code import CODE_WEIGHTS, Truth, decode_boxes, encode_boxes
+from fed_models.blocks.cmt_head import between
 from fed_models.blocks.denoising import make_noise, noise_mask
 from fed_models.blocks.pillars import Pillars, pillar_features
 from fed_models.blocks.query_decoder import DecoderLayer, QueryAttention, QueryDecoder
@@ -153,7 +154,7 @@ def test_queries_start_as_zeros_and_one_more_norm_is_shared() -> None:
     for parameter in decoder.parameters():
         nn.init.normal_(parameter, std=0.3)
 
-    first, second = decoder(place, memory, where)
+    first, second = decoder(place, memory, where, None)
 
     inner = decoder.layers[0](torch.zeros(1, 3, 8), place, memory, where, None)
     torch.testing.assert_close(first, decoder.post_norm(inner))
@@ -325,3 +326,11 @@ def test_normal_queries_and_other_groups_do_not_see_a_denoising_group() -> None:
     found, changed = (decoder(each, memory, where, mask)[-1] for each in (place, other))
 
     assert torch.equal(found[:, 2:], changed[:, 2:]) and not torch.allclose(found[:, :2], changed[:, :2])
+
+
+def test_a_field_of_offsets_is_read_between_its_cells() -> None:
+    """A map that holds the place of its cells gives the place that is asked for."""
+    field = co.cell_places(8).view(1, 8, 8, 2).permute(0, 3, 1, 2)
+    places = torch.tensor([[[0.3, 0.7], [0.5, 0.11]]])
+
+    torch.testing.assert_close(between(field, places), places)

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from fed_models.blocks import coordinates as co
 from fed_models.blocks.bev_backbone import ConvNorm
@@ -59,7 +60,7 @@ class CmtHead(nn.Module):
         momentum: of the batch normalisation.
         encoding: name of the coordinate encoding.
         near: references start evenly spread and attention near them, see :meth:`_start_near`; else both at random.
-        placed: queries and memory hand on their places; else these only steer the attention.
+        sampled: queries start as what map and pictures show at their references; else as zeros.
     """
 
     cell_places: Tensor
@@ -81,12 +82,13 @@ class CmtHead(nn.Module):
         momentum: float,
         encoding: str,
         near: bool,
-        placed: bool,
+        sampled: bool,
     ) -> None:
         super().__init__()
-        self._dim, self._noise, self._image_size, self._encoding = dim, noise, image_size, encoding
+        self._dim, self._noise, self._image_size = dim, noise, image_size
+        self._encoding, self._sampled = encoding, sampled
         self.shared_conv = ConvNorm(nn.Conv2d(channels, dim, 3, padding=1, bias=False), momentum)
-        self.transformer = Transformer(QueryDecoder(layers, dim, heads, hidden=hidden, placed=placed))
+        self.transformer = Transformer(QueryDecoder(layers, dim, heads, hidden=hidden))
         self.bev_embedding = _mlp(2 * dim, dim, dim)
         self.rv_embedding = _mlp(3 * co.NUM_DEPTHS, 4 * dim, dim)
         self.reference_points = nn.Embedding(queries, 3)
@@ -112,14 +114,16 @@ class CmtHead(nn.Module):
         batch = len(bev)
         with torch.autocast(bev.device.type, enabled=False):
             inverse = torch.linalg.inv(lidar_to_pixel.double()).float()
-        memory, places = self._memory(images, self.shared_conv(bev), inverse)
+        bev = self.shared_conv(bev)
+        memory, memory_places = self._memory(images, bev, inverse)
         references = self.reference_points.weight.expand(batch, -1, -1)
         noise = None if truth is None else make_noise(truth, self.space, references.shape[1], self._noise)
         if noise is not None:
             references = torch.cat((noise.references, references), 1)
-        found = self.transformer(
-            self._query_places(references, lidar_to_pixel, inverse), memory, places, noise and noise.mask
-        )
+        pixels, seen = self._pixels(references, lidar_to_pixel)
+        places = self._query_places(references, pixels, seen, inverse)
+        start = self._samples(images, bev, references, pixels, seen) if self._sampled else None
+        found = self.transformer(places, memory, memory_places, noise and noise.mask, start)
         logits, codes = self.task_heads[0](found)
         codes = torch.cat((self._centres(codes[..., :3], references), codes[..., 3:]), -1)
         count = 0 if noise is None else noise.references.shape[1]
@@ -161,16 +165,33 @@ class CmtHead(nn.Module):
         places: Tensor = self.rv_embedding(points.flatten(3))
         return places
 
-    def _query_places(self, references: Tensor, lidar_to_pixel: Tensor, inverse: Tensor) -> Tensor:
-        """Return the places (B, Q, D): that of the cell, and of the rays in all cameras that see the reference."""
-        places: Tensor = self.bev_embedding(co.encode_places(references[..., :2], self._dim, self._encoding))
+    def _pixels(self, references: Tensor, lidar_to_pixel: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the pixels (B, N, Q, 2) of references, and where a camera sees them, (B, N, Q) bool."""
         pixels, depth = co.project(self.space.metres(references), lidar_to_pixel)
         height, width = self._image_size
         inside = (pixels >= 0.0) & (pixels < pixels.new_tensor((width, height)))
         seen = inside.all(-1) & (depth > co.NEAREST_M)
-        # Pixels of unseen points may be far off; a zero in their place keeps the sum below finite.
-        rays = self._rays(torch.where(seen[..., None], pixels, torch.zeros_like(pixels)), inverse)
-        return places + (rays * seen[..., None]).sum(1)
+        # Pixels of unseen points may be far off; a zero in their place keeps sums below finite.
+        return torch.where(seen[..., None], pixels, torch.zeros_like(pixels)), seen
+
+    def _query_places(self, references: Tensor, pixels: Tensor, seen: Tensor, inverse: Tensor) -> Tensor:
+        """Return the places (B, Q, D): that of the cell, and of the rays in all cameras that see the reference."""
+        places: Tensor = self.bev_embedding(co.encode_places(references[..., :2], self._dim, self._encoding))
+        return places + (self._rays(pixels, inverse) * seen[..., None]).sum(1)
+
+    def _samples(self, images: Tensor, bev: Tensor, references: Tensor, pixels: Tensor, seen: Tensor) -> Tensor:
+        """Return what map and pictures show at the references, (B, Q, D): between the nearest four cells of each."""
+        count, queries = images.shape[:2], references.shape[1]
+        size = pixels.new_tensor((self._image_size[1], self._image_size[0]))
+        shown = between(images.flatten(0, 1), (pixels / size).flatten(0, 1)).view(*count, queries, -1)
+        return between(bev, references[..., :2]) + (shown * seen[..., None]).sum(1)
+
+
+def between(maps: Tensor, places: Tensor) -> Tensor:
+    """Return values (B, Q, C) of maps (B, C, H, W) at places (B, Q, 2) x and y in [0, 1], bilinear."""
+    grid = 2.0 * places.unsqueeze(1) - 1.0
+    found = functional.grid_sample(maps, grid, mode="bilinear", padding_mode="border", align_corners=False)
+    return found.squeeze(2).transpose(1, 2)
 
 
 def _mlp(features: int, hidden: int, dim: int) -> nn.Sequential:

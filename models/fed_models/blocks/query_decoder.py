@@ -52,12 +52,10 @@ class DecoderLayer(nn.Module):
         heads: attention heads.
         hidden: features between the linear layers.
         dropout: on shortcuts' branches and self-attention weights; cross-attention weights get none, as in the paper.
-        placed: memory hands on where it is from, too, instead of using it for keys only.
     """
 
-    def __init__(self, dim: int, heads: int, hidden: int, dropout: float, *, placed: bool = False) -> None:
+    def __init__(self, dim: int, heads: int, hidden: int, dropout: float) -> None:
         super().__init__()
-        self._placed = placed
         self.self_attention = QueryAttention(dim, heads, dropout)
         self.norm1 = nn.LayerNorm(dim)
         self.cross_attention = QueryAttention(dim, heads, 0.0)
@@ -76,12 +74,11 @@ class DecoderLayer(nn.Module):
             memory_place: (B, T, D) float32, where it is from; for keys only.
             mask: (B, Q, Q) bool, True where one query may look at another; None = everywhere.
         """
-        query, key = x + place, memory + memory_place
-        x = self.norm1(x + self.dropout(self.self_attention(query, query, x, mask)))
-        found = self.cross_attention(x + place, key, key if self._placed else memory)
-        x = self.norm2(x + self.dropout(found))
-        out: Tensor = self.norm3(x + self.dropout(self.ffn(x)))
-        return out
+        placed = x + place
+        x = self.norm1(x + self.dropout(self.self_attention(placed, placed, x, mask)))
+        x = self.norm2(x + self.dropout(self.cross_attention(x + place, memory + memory_place, memory)))
+        found: Tensor = self.norm3(x + self.dropout(self.ffn(x)))
+        return found
 
 
 class QueryDecoder(nn.Module):
@@ -93,27 +90,30 @@ class QueryDecoder(nn.Module):
         heads: attention heads.
         hidden: features between the linear layers.
         dropout: share.
-        placed: queries start as their places, and memory hands its own on; else queries start as zeros.
     """
 
-    def __init__(
-        self, layers: int, dim: int, heads: int, *, hidden: int, dropout: float = 0.1, placed: bool = False
-    ) -> None:
+    def __init__(self, layers: int, dim: int, heads: int, *, hidden: int, dropout: float = 0.1) -> None:
         super().__init__()
-        self._placed = placed
-        self.layers = nn.ModuleList(DecoderLayer(dim, heads, hidden, dropout, placed=placed) for _ in range(layers))
+        self.layers = nn.ModuleList(DecoderLayer(dim, heads, hidden, dropout) for _ in range(layers))
         self.post_norm = nn.LayerNorm(dim)
 
     def cross_weights(self) -> list[Tensor]:
         """Return the matrices (3 D, D) of queries, keys and values of all cross-attentions."""
         return [layer.cross_attention.in_proj_weight for layer in self.layers if isinstance(layer, DecoderLayer)]
 
-    def forward(self, place: Tensor, memory: Tensor, memory_place: Tensor, mask: Tensor | None = None) -> list[Tensor]:
+    def forward(
+        self, place: Tensor, memory: Tensor, memory_place: Tensor, mask: Tensor | None, start: Tensor | None = None
+    ) -> list[Tensor]:
         """Return what each layer found, (B, Q, D) float32 each.
 
-        See :meth:`DecoderLayer.forward` for the arguments.
+        Args:
+            place: (B, Q, D) float32, where the queries look.
+            memory: (B, T, D) float32.
+            memory_place: (B, T, D) float32, where it is from.
+            mask: (B, Q, Q) bool, True where one query may look at another; None = everywhere.
+            start: (B, Q, D) float32 queries; None = zeros.
         """
-        x, found = place if self._placed else torch.zeros_like(place), []
+        x, found = torch.zeros_like(place) if start is None else start, []
         for layer in self.layers:
             x = layer(x, place, memory, memory_place, mask)
             found.append(self.post_norm(x))
@@ -134,7 +134,9 @@ class Transformer(nn.Module):
             if parameter.dim() > 1:
                 nn.init.xavier_uniform_(parameter)
 
-    def forward(self, place: Tensor, memory: Tensor, memory_place: Tensor, mask: Tensor | None = None) -> list[Tensor]:
+    def forward(
+        self, place: Tensor, memory: Tensor, memory_place: Tensor, mask: Tensor | None, start: Tensor | None = None
+    ) -> list[Tensor]:
         """Return what each layer of the decoder found."""
-        found: list[Tensor] = self.decoder(place, memory, memory_place, mask)
+        found: list[Tensor] = self.decoder(place, memory, memory_place, mask, start)
         return found
