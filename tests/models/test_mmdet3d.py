@@ -213,6 +213,17 @@ def test_a_shipped_config_of_nuscenes(config: str) -> None:
     assert not any("Sync" in spec.module for spec in signature(model, "mmdet3d").tensors)
 
 
+@pytest.mark.parametrize("kind", ["json", "yaml"])
+def test_a_dumped_config_is_the_same(config: str, tmp_path: Path, kind: str) -> None:
+    from mmengine.config import Config
+
+    dumped = tmp_path / f"dumped.{kind}"
+    Config.fromfile(config).dump(dumped)
+    one, two = network(config), network(str(dumped))
+    assert signature(one, "mmdet3d") == signature(two, "mmdet3d")
+    assert one.point_range == two.point_range
+
+
 def test_a_detector_of_pictures(tmp_path: Path) -> None:
     model = network(write_config(tmp_path, IMVOXELNET))
     assert (model.image_size, model.num_cameras) == ((64, 96), 1)
