@@ -20,7 +20,7 @@ FAILED = 1
 
 @app.command()
 def study(
-    name: Annotated[str, typer.Argument(help="Study (depth-hpe, depth-bmr, bev), or a study file.")],
+    name: Annotated[str, typer.Argument(help="Study (depth-hpe, depth-bmr, bev, detection-domains), or a study file.")],
     data: Annotated[
         str, typer.Option(help="'generated', or a folder that `fedperc prepare` wrote, or the data set itself.")
     ] = GENERATED,

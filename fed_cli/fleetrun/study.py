@@ -17,6 +17,9 @@ from fed_core.errors import DataError
 from fed_core.study.config import StudyConfig
 from fed_core.study.runner import Progress
 
+#: Scenarios whose data sets need no preparation.
+_READ_AS_THEY_ARE = ("bev", "detection-domains")
+
 
 class StudyView:
     """Draws a study's progress; on a pipe or in a log, one line per finished run.
@@ -123,13 +126,13 @@ def recordings(scenario: str, data: Path, folder: Path) -> Path:
 
     Args:
         scenario: "depth-hpe" takes M3ED, "depth-bmr" a folder with ``nyu``, ``kitti`` and, if there, ``splits``, "bev"
-            OPV2V's layout as it is.
+            OPV2V's layout as it is, "detection-domains" a nuScenes dataroot as it is.
         data: what the user named.
         folder: of the study; prepared recordings go below it.
     """
     if not data.is_dir():
         raise DataError(f"{data} is no folder; name the data set, or a folder that `fedperc prepare` wrote")
-    if scenario == "bev" or any(data.glob("*/index.json")):
+    if scenario in _READ_AS_THEY_ARE or any(data.glob("*/index.json")):
         return data
     out = folder / "recordings"
     if scenario == "depth-hpe":
