@@ -21,6 +21,8 @@ _GROUND: Colour = (24, 24, 28)
 MIN_SCORE = 0.2
 #: Half the side of the view from above [m], and its size in pixels.
 REACH_M, SIDE_PX = 50.0, 400
+#: Height about which small pictures of cameras are brought to.
+ENLARGED_PX = 192
 #: Corners nearer than this are not drawn [m].
 _NEAR_M = 0.3
 #: Corners of a box as signs of length, width and height, and the lines between them; the first four are the front.
@@ -33,7 +35,9 @@ _EDGES = (
 
 
 def save_panels(folder: Path, client: str, frame: DetectionFrame, said: Boxes3D) -> None:
-    """Write ``<client>_bev.png`` (LiDAR, true and predicted boxes) and ``<client>_cameras.png`` (predicted boxes).
+    """Write ``<client>_bev.png`` and ``<client>_cameras.png``.
+
+    The first has LiDAR points, the true boxes that they hit and the predicted ones; the second only the predicted ones.
 
     Args:
         folder: where to.
@@ -41,8 +45,8 @@ def save_panels(folder: Path, client: str, frame: DetectionFrame, said: Boxes3D)
         frame: what it saw.
         said: its boxes in the LiDAR frame.
     """
-    claimed = said.take(said.scores >= MIN_SCORE)
-    shown = draw_bev(frame, [(frame.boxes, TRUE), (claimed, PREDICTED)])
+    claimed, true = said.take(said.scores >= MIN_SCORE), frame.boxes.take(frame.boxes.num_points > 0)
+    shown = draw_bev(frame, [(true, TRUE), (claimed, PREDICTED)])
     _write(folder / f"{client}_bev.png", shown)
     _write(folder / f"{client}_cameras.png", draw_cameras(frame, claimed, PREDICTED))
 
@@ -74,17 +78,21 @@ def draw_bev(frame: ScanFrame, sets: Sequence[tuple[Boxes3D, Colour]]) -> Pictur
 
 
 def draw_cameras(frame: ScanFrame, boxes: Boxes3D, colour: Colour) -> Picture:
-    """Return the pictures of all cameras beside each other, (H, sum W, 3) uint8 RGB, with the edges of boxes."""
-    height = min(image.shape[0] for image in frame.images)
+    """Return the pictures of all cameras beside each other, (H, sum W, 3) uint8 RGB, with the edges of boxes.
+
+    Small pictures are enlarged, so that the lines do not hide what they surround.
+    """
+    lowest = min(image.shape[0] for image in frame.images)
+    height = lowest * max(1, ENLARGED_PX // lowest)
     corners = corners_of(boxes)
     shown = []
     for image, matrix, pose in zip(frame.images, frame.intrinsics, frame.lidar_to_camera, strict=True):
-        canvas = np.ascontiguousarray(image)
-        canvas = canvas.copy()
+        factor = height / image.shape[0]
+        size = (round(image.shape[1] * factor), height)
+        canvas = cv2.resize(np.ascontiguousarray(image), size, interpolation=cv2.INTER_NEAREST)
         for a, b in _edges_in(corners, pose, matrix):
-            cv2.line(canvas, _pixel(a), _pixel(b), colour, 1, cv2.LINE_AA)
-        width = round(canvas.shape[1] * height / canvas.shape[0])
-        shown.append(canvas if canvas.shape[0] == height else cv2.resize(canvas, (width, height)))
+            cv2.line(canvas, _pixel(a * factor), _pixel(b * factor), colour, 1, cv2.LINE_AA)
+        shown.append(canvas)
     return np.ascontiguousarray(np.concatenate(shown, 1), np.uint8)
 
 

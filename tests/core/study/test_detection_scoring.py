@@ -124,9 +124,9 @@ def test_a_box_ahead_is_drawn_in_the_front_camera_only() -> None:
     frame = make_frame()
     canvas = pictures.draw_cameras(frame, one_box((0.0, 14.0, 0.0)), pictures.TRUE)
 
-    assert canvas.shape == (16, 64, 3)  # two cameras of 16 x 32 beside each other
+    assert canvas.shape == (192, 768, 3)  # two cameras of 16 x 32 beside each other, 12 times as large
     _, columns = coloured(canvas, pictures.TRUE).T
-    assert len(columns) > 4 and columns.max() < 32
+    assert len(columns) > 40 and columns.max() < 384
 
 
 def test_panels_are_written_and_weak_boxes_left_out(tmp_path: Path) -> None:
@@ -136,5 +136,5 @@ def test_panels_are_written_and_weak_boxes_left_out(tmp_path: Path) -> None:
 
     bev = cv2.imread(str(tmp_path / "a_bev.png"))[..., ::-1]
     assert not len(coloured(bev, pictures.PREDICTED)) and len(coloured(bev, pictures.TRUE))
-    assert cv2.imread(str(tmp_path / "a_cameras.png")).shape == (16, 64, 3)
+    assert cv2.imread(str(tmp_path / "a_cameras.png")).shape == (192, 768, 3)
     assert (tmp_path / "truth" / "a_cameras.png").exists()
