@@ -174,6 +174,8 @@ class Deployment:
             "cap_m": self.fleet.inference.cap_m,
             "timeout_s": PATIENCE_S,
         }
+        if self.fleet.task == "detection":  # a picture of each sequence: there are as many as there are domains
+            parameters["panels"] = 1
         return NodeSpec("score", f"score_{entry.name}", namespace, parameters)
 
     def _rig(self, entry: RobotEntry | SequenceEntry) -> dict[str, str]:

@@ -30,6 +30,8 @@ for line in sys.stdin:
         print("a library prints", flush=True)
     if job["kind"] == "fail":
         say("failed", text="no such strategy"); continue
+    if job["kind"] == "worry":
+        print(json.dumps({"job": "", "event": "warning", "text": "a file is damaged"}), flush=True)
     if job["kind"] == "hang":
         say("progress", share=0.5, loss=1.5, samples_per_s=9.0); signal.pause()
     say("progress", share=1.0, loss=0.5, samples_per_s=8.0)
@@ -69,7 +71,7 @@ def jobs(posted: Posted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ite
     wrapper.write_text(f'#!/bin/sh\nexec "{sys.executable}" -S "{script}"\n')
     wrapper.chmod(0o755)
     monkeypatch.setattr(worker_module.sys, "executable", str(wrapper))
-    made = Jobs(posted.put)
+    made = Jobs(posted.put, warn=lambda text: posted.put(("warning", text)))
     yield made
     made.stop()
 
@@ -89,6 +91,12 @@ def test_the_child_lives_on_for_the_next_job(jobs: Jobs, posted: Posted) -> None
     first = posted.end()
     jobs.start(request("work"))
     assert posted.end() == first
+
+
+def test_a_warning_is_handed_on_and_the_job_goes_on(jobs: Jobs, posted: Posted) -> None:
+    jobs.start(request("worry"))
+    assert posted.end() == ("warning", "a file is damaged")
+    assert posted.end()[0] == "finished"
 
 
 def test_failure_is_told(jobs: Jobs, posted: Posted) -> None:

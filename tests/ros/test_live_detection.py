@@ -23,7 +23,8 @@ from fed_core.data.samples import open_samples
 from fed_core.types import DetectionFrame
 from fed_core.wire.codec import open_tensors
 from fed_nodes import qos
-from fed_nodes.convert.boxes import boxes_from_markers, markers_time_ns
+from fed_nodes.convert.boxes import boxes_from_markers, markers_time_ns, vision_messages
+from fed_nodes.convert.images import stamp_ns
 from fed_nodes.convert.scans import cloud_to_msg, images_to_msgs
 from tests.core.data.nuscenes_trees import CAMERAS, write_scenes
 from tests.ros.fleets import Fleet
@@ -31,7 +32,7 @@ from tests.ros.fleets import Fleet
 # Four processes that load PyTorch, on a machine that may be busy.
 pytestmark = pytest.mark.timeout(300)
 
-OUTPUT = "/car/detections/markers"
+OUTPUT, DETECTIONS = "/car/detections/markers", "/car/detections"
 NETWORK: dict[str, Any] = {"task": "detection", "network": "cmt_tiny", "network_options": {"queries": 20, "noise": 20}}
 #: Layers that drift at all are kept, so that both kinds are served.
 STRATEGY = {"strategy": "fedcka", "strategy_options": {"tau": 0.999, "frames": 2}}
@@ -95,6 +96,8 @@ def served(shared_fleet: Fleet) -> Vehicle:
     watcher.watch(FleetStatus, "/fleet/status", qos.LATCHED)
     watcher.watch(LayerMask, "/fleet/masks", qos.UPDATES)
     watcher.watch(MarkerArray, OUTPUT, qos.OUTPUTS)
+    if (messages := vision_messages()) is not None:  # not in the wheels, but with an installed ROS 2
+        watcher.watch(messages.Detection3DArray, DETECTIONS, qos.OUTPUTS)
     watcher.watch(DiagnosticArray, "/diagnostics", qos.DIAGNOSTICS)
     fleet.aggregator(**NETWORK, **STRATEGY, train=TRAIN, rounds=2, min_robots=1)
     fleet.robot("car", **NETWORK, nice=0, source=source)
@@ -113,6 +116,10 @@ def test_boxes_are_those_that_the_robots_model_finds(served: Vehicle, number: in
     live, expected = boxes_from_markers(msg), served.predicted(number)
     assert {marker.header.frame_id for marker in msg.markers} == {"top"}
     assert len(live) == len(expected) > 0
+    if vision_messages() is not None:
+        found = served.watcher.wait(DETECTIONS, lambda m: stamp_ns(m.header.stamp) == markers_time_ns(msg))
+        assert [d.results[0].hypothesis.score for d in found.detections] == pytest.approx(expected.scores, abs=1e-4)
+        assert found.header.frame_id == "top"
     np.testing.assert_allclose(live.scores, expected.scores, atol=1e-4)
     assert live.labels.tolist() == expected.labels.tolist()
     np.testing.assert_allclose(live.centres, expected.centres, atol=1e-2)
