@@ -11,7 +11,7 @@ from fed_core.types import Boxes3D
 from fed_models.blocks import coordinates as co
 from fed_models.blocks.bev_backbone import Second, SecondFpn
 from fed_models.blocks.box_code import CODE_WEIGHTS, Truth, decode_boxes, encode_boxes
-from fed_models.blocks.cmt_head import between
+from fed_models.blocks.cmt_head import CmtHead, between
 from fed_models.blocks.denoising import make_noise, noise_mask
 from fed_models.blocks.pillars import Pillars, pillar_features
 from fed_models.blocks.query_decoder import DecoderLayer, QueryAttention, QueryDecoder
@@ -334,3 +334,41 @@ def test_a_field_of_offsets_is_read_between_its_cells() -> None:
     places = torch.tensor([[[0.3, 0.7], [0.5, 0.11]]])
 
     torch.testing.assert_close(between(field, places), places)
+
+
+def test_a_query_takes_the_rays_of_all_cameras_that_see_it_and_of_no_other() -> None:
+    torch.manual_seed(0)
+    head = seeded_head()
+    ahead = torch.eye(4)
+    ahead[:3] = torch.tensor([[16.0, 16.0, 0.0, 0.0], [0.0, 16.0, -16.0, 0.0], [0.0, 1.0, 0.0, 0.0]])
+    back = ahead @ torch.diag(torch.tensor([-1.0, -1.0, 1.0, 1.0]))
+    references = torch.tensor([[[0.5, 0.9, 5.0 / 8.0], [0.5, 0.9, 5.0 / 8.0]]])  # (0, 6.4, 0) m
+    matrices = torch.stack((ahead, ahead, back))[None]
+    inverse = torch.linalg.inv(matrices)
+
+    pixels, seen = head._pixels(references, matrices)
+    found = head._query_places(references, pixels, seen, inverse)
+
+    assert seen[0, :, 0].tolist() == [True, True, False] and pixels[0, 0, 0].tolist() == [16.0, 16.0]
+    cell = head.bev_embedding(co.encode_places(references[..., :2], 8))
+    ray = head.rv_embedding(head.space.shares(co.ray_points(pixels[:, :1], inverse[:, :1], head.depths)).flatten(3))
+    torch.testing.assert_close(found, cell + 2.0 * ray[:, 0])
+
+
+def seeded_head() -> CmtHead:
+    return CmtHead(
+        4,
+        8,
+        layers=1,
+        heads=2,
+        hidden=8,
+        queries=3,
+        noise=3,
+        cells=4,
+        image_size=(32, 32),
+        point_range=RANGE,
+        momentum=0.1,
+        encoding="cmt",
+        near=False,
+        sampled=False,
+    )

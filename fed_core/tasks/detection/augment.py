@@ -44,7 +44,7 @@ class Augmentation:
 #: networks, space only. ``none``: nothing.
 AUGMENTATIONS = {
     "paper": Augmentation(),
-    "light": Augmentation(zoom=1.0, image_flip=0.0, no_images=0.0, no_points=0.0, grid_mask=0.0),
+    "light": Augmentation(0.2, 0.05, 0.3, 0.5, 1.0, 0.0, 0.0, 0.0, 0.0),
     "none": Augmentation(0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0),
 }
 

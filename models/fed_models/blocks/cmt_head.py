@@ -177,7 +177,10 @@ class CmtHead(nn.Module):
     def _query_places(self, references: Tensor, pixels: Tensor, seen: Tensor, inverse: Tensor) -> Tensor:
         """Return the places (B, Q, D): that of the cell, and of the rays in all cameras that see the reference."""
         places: Tensor = self.bev_embedding(co.encode_places(references[..., :2], self._dim, self._encoding))
-        return places + (self._rays(pixels, inverse) * seen[..., None]).sum(1)
+        scan, camera, query = seen.nonzero(as_tuple=True)
+        # Most cameras see few references; only those cost something.
+        rays = self._rays(pixels[scan, camera, query].view(-1, 1, 1, 2), inverse[scan, camera].unsqueeze(1))
+        return places.index_put((scan, query), rays.flatten(1), accumulate=True)
 
     def _samples(self, images: Tensor, bev: Tensor, references: Tensor, pixels: Tensor, seen: Tensor) -> Tensor:
         """Return what map and pictures show at the references, (B, Q, D): between the nearest four cells of each."""

@@ -180,6 +180,19 @@ def test_other_datasets_have_no_classes_to_balance() -> None:
         Plain().class_balanced(np.random.default_rng(0))
 
 
+def test_frames_with_rare_classes_come_more_often(network: Cmt) -> None:
+    task = DetectionTask()
+    common, rare = boxes_at((1.0, 0, 1.0)), boxes_at((1.0, 0, 1.0), (5.0, 9, 1.0))
+    frames = [replace(made_frame(seed), boxes=rare if seed == 3 else common) for seed in range(40)]
+    dataset = task.prepare(frames, network)
+
+    drawn = dataset.class_balanced(np.random.default_rng(0))
+
+    # 41 pairs of frame and class: 4 frames for the cars, 4 for the cone.
+    assert len(drawn) == 8 and drawn.count(3) >= 4
+    assert drawn == dataset.class_balanced(np.random.default_rng(0))
+
+
 def test_all_frames_are_predicted_as_one_by_one(network: Cmt) -> None:
     task, frames = DetectionTask(), [made_frame(seed) for seed in range(3)]
     network.eval()
