@@ -1,12 +1,15 @@
 """Single elements that stay on the robots: how masks grow, travel and average."""
 
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fed_core.bookkeeping import RunBook
 from fed_core.config import from_tree
 from fed_core.errors import ConfigError, StrategyError
 from fed_core.strategies import element_masks
@@ -15,8 +18,13 @@ from fed_core.strategies.element_masks import PERSONAL, grow, mean_of_shared, pa
 from fed_core.strategies.fedavg import FedAvg
 from fed_core.strategies.fedmc import FedMC
 from fed_core.strategies.fedselect import FedSelect
+from fed_core.training import jobs
+from fed_core.training.kept import begin_round
 from fed_core.types import Array, Memory, ModelSignature, TensorSpec
+from fed_core.wire.codec import load_memory, open_tensors
 from tests.core.strategies.harness import SIGNATURE, Fleet, assert_same, initial, robots, train
+from tests.core.strategies.test_in_simulation import fleet, simulate
+from tests.core.training.tiny import write_folder
 
 FLAT = ModelSignature("flat", (TensorSpec("w", (4,), "float32"),))
 
@@ -171,3 +179,38 @@ def test_wrong_options_are_named(strategy: type) -> None:
     ):
         with pytest.raises(ConfigError, match=text):
             from_tree(strategy, options)
+
+
+@pytest.mark.usefixtures("fresh_process")
+@pytest.mark.parametrize(("name", "options"), [("fedselect", {"damping": 1.0}), ("fedmc", {"batches": 4})])
+def test_masks_grow_in_a_federation_and_own_elements_are_put_back(
+    name: str, options: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: dict[tuple[str, int], dict[str, Array]] = {}
+
+    def watched(arguments: Any, *rest: Any) -> Any:
+        begin = begin_round(arguments, *rest)
+        begun[arguments["robot_id"], arguments["round"]] = {n: a.copy() for n, a in begin.weights.items()}
+        return begin
+
+    monkeypatch.setattr(jobs, "begin_round", watched)
+    for seed, robot_id in enumerate(("ana", "ben")):
+        write_folder(tmp_path / "recordings" / robot_id, 4, seed=seed)
+    config = fleet(name, {"warmup": 1, "step": 0.1, **options}, {"lr": 2e-3}, rounds=3)
+    simulate(config, tmp_path / "recordings", tmp_path / "run")
+
+    book = RunBook(tmp_path / "run", "run", config.run_config())
+    row = book._journal.last_round()
+    book.close()
+    assert row is not None
+    for ratio in row.log["personal_ratio"].values():  # type: ignore[union-attr]
+        assert ratio == pytest.approx(0.2, abs=0.02)  # two masked rounds; P is small and elements may tie
+    own, memory = (tmp_path / "run" / "robots" / "ana" / "rounds" / "run" / "2" / f for f in ("own", "memory"))
+    trained, kept = open_tensors(own.with_suffix(".safetensors")), load_memory(memory.with_suffix(".safetensors"))
+    assert kept.tensors
+    for entry, bits in kept.tensors.items():
+        tensor = entry.removeprefix(PERSONAL)
+        mine = unpack(bits, trained[tensor].shape)
+        ana, ben = begun["ana", 3][tensor], begun["ben", 3][tensor]
+        np.testing.assert_array_equal(ana[mine], trained[tensor][mine])
+        assert not np.array_equal(ana[mine], ben[mine])
