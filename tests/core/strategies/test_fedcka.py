@@ -1,5 +1,6 @@
 """FedCKA's server half by hand (fedcka spec 11.4), its robot half on a small network, and whole runs (11.5, 11.9)."""
 
+import copy
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -24,11 +25,11 @@ from fed_core.strategies.base import GLOBAL, LocalResult, LocalState, Update
 from fed_core.strategies.fedavg import FedAvg
 from fed_core.strategies.fedcka import FedCKA
 from fed_core.training.probe import CkaProbe, LayerScore
-from fed_core.types import Array, Memory
+from fed_core.types import Array, Memory, ModelSignature, TensorSpec
 from fed_core.wire.codec import load_memory, open_tensors
 from tests.core.strategies.harness import SIGNATURE, Fleet, assert_same, initial, robots, train
 from tests.core.strategies.test_in_simulation import CutOffError, base, fleet, simulate
-from tests.core.training.tiny import signature, state_arrays, tiny
+from tests.core.training.tiny import load_arrays, signature, state_arrays, tiny
 
 __all__ = ["base"]  # a fixture
 
@@ -358,3 +359,74 @@ def test_personal_layers_of_a_run_stay_on_the_robot_and_only_the_rest_is_sent(ba
     assert {r.blobs["weights"].size_bytes < 100 for r in reports[2]} == {True}
     assert all(f"cka/{layer}" in r.scalars for r in reports[2] for layer in LAYERS)
     book.close()
+
+
+class TwoSensors(nn.Module):
+    """A layer per sensor and one that joins them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.camera, self.lidar, self.join = nn.Linear(10, 10), nn.Linear(8, 8), nn.Linear(18, 6)
+
+    def forward(self, x: Tensor) -> Tensor:
+        camera, lidar = self.camera(x[..., :10]), self.lidar(x[..., 10:])
+        joined: Tensor = self.join(torch.cat([camera, lidar], dim=-1))
+        return joined
+
+
+def fitted(model: nn.Module, domain: int, steps: int) -> dict[str, Array]:
+    """Train on a domain: it sees two of the ten camera channels, the rest of the world is the same everywhere."""
+    seen = torch.zeros(10)
+    seen[2 * domain : 2 * domain + 2] = 1.0
+    generator = torch.Generator().manual_seed(domain)
+    mixing = torch.randn(18, 6, generator=torch.Generator().manual_seed(99))
+    optimizer = torch.optim.Adam(model.parameters(), 5e-3)
+    for _ in range(steps):
+        x = torch.randn(64, 18, generator=generator)
+        target = torch.cat([x[:, :10] * seen, x[:, 10:]], dim=1) @ mixing
+        loss = (model(x) - target).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    return state_arrays(model)
+
+
+@pytest.mark.usefixtures("fresh_process")
+def test_a_planted_layer_of_the_domains_has_the_lowest_score_on_every_robot() -> None:
+    """Fedcka spec 11.11: five domains, one layer that has to differ."""
+    torch.set_num_threads(1)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        network = TwoSensors()
+    described = signature_of(network)
+    shared = state_arrays(network)
+    for _ in range(6):  # rounds of FedAvg
+        trained = [fitted(loaded(network, shared), domain, 40) for domain in range(5)]
+        shared = {name: np.mean([each[name] for each in trained], axis=0) for name in shared}
+    for domain in range(5):
+        model = loaded(network, shared)
+        fitted(model, domain, 40)
+
+        def draw(count: int, size: int) -> Iterator[Tensor]:
+            yield from (torch.randn(size, 200, 18, generator=torch.Generator().manual_seed(n)) for n in range(count))
+
+        here = state(2)
+        here.model, here.signature, here.extras, here.batches = model, described, {GLOBAL: shared}, draw
+        scalars = FedCKA(tau=0.0).local_rule().finish(here).scalars
+        scores = {name: scalars[f"cka/{name}"] for name in ("camera", "lidar", "join")}
+        assert min(scores, key=lambda name: scores[name]) == "camera", scores
+        tau = (scores["camera"] + min(scores["lidar"], scores["join"])) / 2
+        mask = FedCKA(tau=tau).local_rule().finish(here).mask
+        assert mask is not None and mask.tolist() == [False, True, True]
+
+
+def loaded(network: nn.Module, tensors: Mapping[str, Array]) -> nn.Module:
+    load_arrays(network, tensors)
+    return copy.deepcopy(network)
+
+
+def signature_of(network: nn.Module) -> ModelSignature:
+    specs = [(name, array) for name, array in state_arrays(network).items()]
+    return ModelSignature(
+        "two", tuple(TensorSpec(n, a.shape, a.dtype.name, True, n.rpartition(".")[0], "Linear") for n, a in specs)
+    )
