@@ -96,11 +96,19 @@ NODES: dict[str, list[Row]] = {
         Row(SUB, PLAN, "fed_msgs/msg/RoundPlan", "LATCHED", "told as a JSON line"),
         Row(SUB, "<fleet_ns>/status", "fed_msgs/msg/FleetStatus", "LATCHED", "told as a JSON line"),
         Row(SUB, "<fleet_ns>/robot_status", "fed_msgs/msg/RobotStatus", "STATUS", "told as a JSON line"),
+        Row(SUB, "<fleet_ns>/masks", "fed_msgs/msg/LayerMask", "UPDATES", "told as a JSON line"),
         Row(SUB, "selection", "fed_msgs/msg/Selection", "LATCHED", "told as a JSON line"),
         HEALTH,
     ],
 }
-GRID = "nav_msgs/msg/OccupancyGrid"
+GRID, ODOMETRY = "nav_msgs/msg/OccupancyGrid", "nav_msgs/msg/Odometry"
+CLOUD, MARKERS = "sensor_msgs/msg/PointCloud2", "visualization_msgs/msg/MarkerArray"
+DETECTIONS = "vision_msgs/msg/Detection3DArray"
+SCAN = [
+    Row(SUB, "<camera>/image_raw", IMAGE, "SENSORS", "images, of each camera of the rig"),
+    Row(SUB, "<camera>/camera_info", INFO, "SENSORS", "calibration, of each camera of the rig"),
+    Row(SUB, "<lidar>/points", CLOUD, "SENSORS", "points of the LiDAR"),
+]
 #: What a node has besides or instead, in some cases only: when, and what.
 SOMETIMES: dict[str, list[tuple[str, list[Row]]]] = {
     "robot_client": [
@@ -111,7 +119,15 @@ SOMETIMES: dict[str, list[tuple[str, list[Row]]]] = {
                 Row(SUB, "<camera>/camera_info", INFO, "SENSORS", "calibration, of each camera of the rig"),
                 Row(SUB, "truth/occupancy", GRID, "SENSORS", "the map to learn, of the time of the images"),
             ],
-        )
+        ),
+        (
+            "With a `lidar` ([live 3D detection](live_detection.md)), instead of these:",
+            [
+                *SCAN,
+                Row(SUB, "truth/boxes", MARKERS, "SENSORS", "the boxes to learn, of the time of the cloud"),
+                Row(SUB, "odometry", ODOMETRY, "SENSORS", "where the vehicle is in the map"),
+            ],
+        ),
     ],
     "inference": [
         (
@@ -121,7 +137,15 @@ SOMETIMES: dict[str, list[tuple[str, list[Row]]]] = {
                 Row(SUB, "<camera>/camera_info", INFO, "SENSORS", "calibration, of each camera of the rig"),
                 Row(PUB, "occupancy", GRID, "OUTPUTS", "map of vehicles in the vehicle's frame"),
             ],
-        )
+        ),
+        (
+            "With a `lidar` ([live 3D detection](live_detection.md)), instead of these:",
+            [
+                *SCAN,
+                Row(PUB, "detections/markers", MARKERS, "OUTPUTS", "boxes, in the frame of the cloud"),
+                Row(PUB, "detections", DETECTIONS, "OUTPUTS", "the same, where `vision_msgs` is installed"),
+            ],
+        ),
     ],
     "replay": [
         (
@@ -142,6 +166,17 @@ SOMETIMES: dict[str, list[tuple[str, list[Row]]]] = {
                 Row(PUB, "truth/occupancy", GRID, "SENSORS", "the true map, 0, 100, or -1 where no camera looks"),
             ],
         ),
+        (
+            "With `task: detection`, instead of camera and depth (and, where `tf2_msgs` is installed, the sensors' "
+            "static frames on `/tf_static`); sensors have nuScenes' names:",
+            [
+                Row(PUB, "<camera>/image_raw", IMAGE, "SENSORS", "images, rgb8, all of a frame with one stamp"),
+                Row(PUB, "<camera>/camera_info", INFO, "SENSORS", "calibration"),
+                Row(PUB, "LIDAR_TOP/points", CLOUD, "SENSORS", "x, y, z [m], intensity, time_lag [s]; frame lidar_top"),
+                Row(PUB, "truth/boxes", MARKERS, "SENSORS", "the true boxes, in the frame of the cloud"),
+                Row(PUB, "odometry", ODOMETRY, "SENSORS", "base_link in map"),
+            ],
+        ),
     ],
 }
 PARAMETERS: dict[str, tuple[type, ...]] = {
@@ -160,8 +195,8 @@ Names without a slash at the start are in the namespace of the node, one for eac
 `/fleet` by default. Messages and services are told in `msgs/`. With `reliable_sensors` (readers) and `reliable`
 (replay), sensor topics use `SENSORS_RELIABLE` instead; `clock` stays as it is. `inference` is a lifecycle node and has
 the usual services of one; `score` publishes as `replay` does, calls `new_sequence` and reads `selection` and
-`depth/image` or `occupancy`. There is no tf2: depth comes in the optical frame of its image, and whoever wants it
-elsewhere transforms it. Every parameter is read once, at the start.
+`depth/image`, `occupancy` or `detections/markers`. There is no tf2: depth comes in the optical frame of its image, and
+whoever wants it elsewhere transforms it. Every parameter is read once, at the start.
 
 ## Quality of service
 """
