@@ -208,7 +208,10 @@ class LocalRule:
         return task_loss
 
     def correct_gradient(self, state: LocalState) -> None:
-        """Change ``p.grad`` of the parameters in place, before clipping and the optimiser step."""
+        """Change ``p.grad`` of the parameters in place, before clipping and the optimiser step.
+
+        Not called where gradients overflowed in float16: the optimiser then makes no step.
+        """
 
     def after_step(self, state: LocalState) -> None:
         """Change the parameters in place, after the optimiser step of rate ``state.lr``."""

@@ -78,12 +78,13 @@ class Selecting(ElementRule):
 
     def after_step(self, state: LocalState) -> None:
         """Take back what is too much of the step of shared elements."""
-        if not self._damps():
+        if not self._before:  # nothing is damped, or there was no step
             return
         for (name, parameter), before in zip(state.model.named_parameters(), self._before, strict=True):
             damped = before.lerp(parameter.data, self._damping)
             own = self._own.get(name)
             parameter.data.copy_(damped if own is None else parameter.data.where(own, damped))
+        self._before = []
 
     def importance(self, state: LocalState) -> Mapping[str, Array]:
         """Return how far training moved the elements."""

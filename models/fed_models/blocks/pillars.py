@@ -36,7 +36,9 @@ class Pillars(nn.Module):
         canvas = kept.new_zeros(count, self.channels)
         # A normalisation over a single point is not defined.
         if len(kept) > 1:
-            inner = functional.relu(self.norm(self.linear(pillar_features(kept, pillar, self.point_range, self.cells))))
+            features = pillar_features(kept, pillar, self.point_range, self.cells)
+            with torch.autocast(kept.device.type, enabled=False):  # metres need more digits than halves have
+                inner = functional.relu(self.norm(self.linear(features)))
             # Zeros are a neutral start: after the ReLU nothing is smaller.
             canvas = canvas.scatter_reduce(0, pillar[:, None].expand_as(inner), inner, "amax")
         return canvas.view(len(points), self.cells, self.cells, self.channels).permute(0, 3, 1, 2).contiguous()

@@ -165,6 +165,21 @@ def test_only_shared_elements_are_damped_and_only_after_the_warm_up() -> None:
     assert all((moved > 0.99).all() for moved in whole.values())
 
 
+def test_a_step_that_did_not_happen_is_not_damped() -> None:
+    """After an overflow in float16 nobody corrected a gradient; the weights stay where they are."""
+    torch.manual_seed(0)
+    model = Line()
+    rule, state = FedSelect(warmup=0).local_rule(), state_of(model, 1)
+    rule.begin(state)
+    rule.after_step(state)
+    rule.correct_gradient(state)
+    move(model, 1)
+    rule.after_step(state)
+    before = state_arrays(model)
+    rule.after_step(state)
+    assert not differ(before, state_arrays(model))
+
+
 def test_fisher_information_is_the_mean_of_squared_gradients() -> None:
     torch.manual_seed(0)
     model = Line()
