@@ -20,7 +20,7 @@ def overview(study: Study, task: TaskReport) -> tuple[Block, ...]:
     if settings:
         blocks.append(Table("All settings", ("Setting", "Value"), rows_of(*settings), folded=True))
     blocks.append(_recordings("Robots that train", plan.get("clients") or [], ("frames",)))
-    tested = ("owner", "split", "frames", "descriptor_frames", "scored_frames", "cap_m", "near_cap_m", "crop")
+    tested = ("owner", "split", "scenes", "frames", "descriptor_frames", "scored_frames", "cap_m", "near_cap_m", "crop")
     blocks.append(_recordings(task.tested, plan.get("tests") or [], tested))
     return tuple(block for block in blocks if not isinstance(block, Table) or block.rows)
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from fed_core.errors import DataError
 from fed_core.study.report.bev.sections import REPORT as BEV
 from fed_core.study.report.depth.sections import REPORT as DEPTH
+from fed_core.study.report.detection.sections import REPORT as DETECTION
 from fed_core.study.report.document import Block, Paragraph, Picture, Report, Section, to_markdown
 from fed_core.study.report.overview import overview, without_folders
 from fed_core.study.report.results import Study, folder_name, read_study
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 IMAGES = "images"
 
-_TASKS: Mapping[str, TaskReport] = {"depth": DEPTH, "bev": BEV}
+_TASKS: Mapping[str, TaskReport] = {"depth": DEPTH, "bev": BEV, "detection": DETECTION}
 
 
 def write_report(folder: Path) -> tuple[Path, Path]:

@@ -1,0 +1,1 @@
+"""The report of a detection study: five domains, cross-domain matrix, masks, and the claims of FedCKA's paper."""
