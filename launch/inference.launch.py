@@ -29,7 +29,7 @@ def start(context: LaunchContext) -> list[Action]:
     # Our own parameter file names one reader and one folder; a fleet has many.
     own = {"reader_id": name, "state_dir": f"inference/{name}"} if params == PARAMS else {}
     own |= given(context, fleet_ns=str, reader_id=str, state_dir=str, reliable_sensors=flag, autostart=flag)
-    own |= given(context, robot_id=str, robot_dir=str, rig=str)
+    own |= given(context, robot_id=str, robot_dir=str, rig=str, lidar=str)
     spec = NodeSpec("inference", name, namespace, own)
     return [start_node(context, spec, params, sensor_topics(context, *TOPICS))]
 
@@ -46,6 +46,7 @@ def generate_launch_description() -> LaunchDescription:
             DeclareLaunchArgument("robot_id", default_value="", description="robot whose own model is served"),
             DeclareLaunchArgument("robot_dir", default_value="", description="that robot's state_dir"),
             DeclareLaunchArgument("rig", default_value="", description="cameras of a vehicle, as YAML"),
+            DeclareLaunchArgument("lidar", default_value="", description="task detection: its LiDAR, as YAML"),
             DeclareLaunchArgument("reliable_sensors", default_value="", description="true: fed by a reliable replay"),
             DeclareLaunchArgument("use_sim_time", default_value="false", description="true: follow <namespace>/clock"),
             *sensor_arguments(*TOPICS),

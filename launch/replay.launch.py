@@ -34,7 +34,7 @@ def generate_launch_description() -> LaunchDescription:
         [
             DeclareLaunchArgument("namespace", description="ROS namespace of the robot it plays for"),
             DeclareLaunchArgument("params_file", default_value=str(PARAMS), description="YAML of its parameters"),
-            DeclareLaunchArgument("task", default_value="", description="what it is for: depth, or bev for a vehicle"),
+            DeclareLaunchArgument("task", default_value="", description="what it is for: depth, bev or detection"),
             DeclareLaunchArgument("source", default_value="", description="recording, as in a fleet file, as YAML"),
             DeclareLaunchArgument("source_base", default_value="", description="folder that its paths start from"),
             DeclareLaunchArgument("rate_hz", default_value="", description="frames per second"),

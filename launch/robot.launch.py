@@ -27,7 +27,7 @@ def start(context: LaunchContext) -> list[Action]:
     # Two robots on one machine must not share the folder that our own parameter file names.
     own = {"robot_id": robot, **({"state_dir": f"robots/{robot}"} if params == PARAMS else {})}
     own |= given(context, fleet_ns=str, state_dir=str, source=str, record_frames=int, reliable_sensors=flag)
-    own |= given(context, task=str, rig=str)
+    own |= given(context, task=str, rig=str, lidar=str)
     spec = NodeSpec("robot_client", robot, text(context, "namespace") or f"/{robot}", own)
     return [start_node(context, spec, params, sensor_topics(context, *TOPICS))]
 
@@ -41,7 +41,8 @@ def generate_launch_description() -> LaunchDescription:
             DeclareLaunchArgument("params_file", default_value=str(PARAMS), description="YAML of its parameters"),
             DeclareLaunchArgument("state_dir", default_value="", description="its folder; default robots/<robot_id>"),
             DeclareLaunchArgument("task", default_value="", description="what the fleet learns"),
-            DeclareLaunchArgument("rig", default_value="", description="task bev: cameras of the vehicle, as YAML"),
+            DeclareLaunchArgument("rig", default_value="", description="cameras of a vehicle, as YAML"),
+            DeclareLaunchArgument("lidar", default_value="", description="task detection: its LiDAR, as YAML"),
             DeclareLaunchArgument("source", default_value="", description="recording to train on, as YAML"),
             DeclareLaunchArgument("record_frames", default_value="", description="frames recorded before training"),
             DeclareLaunchArgument("reliable_sensors", default_value="", description="true: fed by a reliable replay"),
