@@ -1,6 +1,6 @@
 """The CKA probe against bare forward passes and local training, and what it holds (fedcka spec 3).
 
-- ``probe_vs_forward``: time of the probe of ten frames over ten bare forward passes of each of the two models, by turns;
+- ``probe_vs_forward``: time of the probe of ten frames over ten bare forward passes of each of both models, by turns;
 - ``extra_over_activation``: peak of the memory that the probe takes beside that of one bare forward pass and the second
   model, in sizes of the largest activation (below 2);
 - ``share_of_training``: probe of ten frames over an epoch of the paper (fedcka spec 7: 700 scenes of 40 keyframes among

@@ -21,8 +21,8 @@ from fed_core.errors import ConfigError
 
 BIASED, DEBIASED = "biased", "debiased"
 ESTIMATORS = (BIASED, DEBIASED)
-#: Values of one layer that are converted to float64 at once (256 KiB, which stays in the cache).
-_BLOCK = 2**15
+#: Values of one layer that are converted to float64 at once (128 KiB, which stays in the cache).
+_BLOCK = 2**14
 #: Features whose variance is a smaller share of their square are constant up to rounding.
 _CONSTANT = 1e-26
 
@@ -144,8 +144,8 @@ def mean_over_frames(values: Any) -> float:
 
 
 def cheaper_form(n: int, p1: int, p2: int) -> str:
-    """Return "gram" where the two (n, n) matrices cost less than the one of all features, (p1 + p2, p1 + p2)."""
-    return "gram" if n < p1 + p2 else "feature"
+    """Return "gram" where the (n, n) matrices are smaller than the (p, p) ones."""
+    return "gram" if 2 * n < p1 + p2 else "feature"
 
 
 def check_estimator(estimator: str) -> None:
@@ -204,11 +204,13 @@ def _feature_norms(x: Any, y: Any) -> _Norms:
         rows[:, :p] = x[low : low + step]
         rows[:, p:] = y[low : low + step]
         if shift is None:
-            shift = rows.mean(0)
+            shift = rows.sum(0) / len(rows)
         rows -= shift
-        totals = totals + rows.sum(0)
-        products = products + rows.T @ rows
-    products -= totals[:, None] * (totals / n)[None]
+        if n > step:
+            totals = totals + rows.sum(0)
+        products = rows.T @ rows if low == 0 else products + rows.T @ rows
+    if n > step:
+        products -= totals[:, None] * (totals / n)[None]
     mean, lengths = shift + totals / n, products.diagonal()
     constant = _constant(lengths[:p], mean[:p], n) or _constant(lengths[p:], mean[p:], n)
     return _Norms(_square(products[:p, :p]), _square(products[p:, p:]), _square(products[:p, p:]), constant)
@@ -227,9 +229,9 @@ def _gram(x: Any) -> tuple[Any, bool]:
     step = max(1, _BLOCK // len(x))
     for low in range(0, x.shape[1], step):
         block = _wide(x[:, low : low + step])
-        mean = block.mean(0)
+        mean = block.sum(0) / len(block)
         block = block - mean
-        gram = gram + block @ block.T
+        gram = block @ block.T if low == 0 else gram + block @ block.T
         means = means + mean @ mean
     return gram, bool(gram.diagonal().sum() <= _CONSTANT * len(x) * means)
 

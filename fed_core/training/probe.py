@@ -3,8 +3,8 @@
 Both models see the same frame at the same time, each in a thread of its own, and only one of the two threads ever runs.
 The first goes on until a scored module has an output and waits there, inside the hook; the second goes on until it has
 the same output; the pair is compared and both outputs are dropped. Turns cost time, so the first takes copies of small
-outputs along until they add up to half of the largest output. What is held beside a bare forward pass is therefore that
-half, what the waiting model needs where it stands (input and output of one module), and blocks of 256 KiB in float64.
+outputs along until they add up to a quarter of the largest one. Beside a bare forward pass the probe holds these,
+what the waiting model needs where it stands (input and output of one module), and blocks of 128 KiB in float64.
 
 - A module that is called several times in a forward counts with its last call; one that is not called has no score.
 - Outputs belong to one frame: nothing of the frame before is ever compared.
@@ -93,14 +93,23 @@ class CkaProbe:
     def scores(self) -> dict[str, LayerScore]:
         """Return the scores by unit; units that no frame reached have a NaN."""
         found: dict[str, list[_Pair]] = {unit: [] for unit in self.units}
-        models = (self.model_a, self.model_b)
-        with _settled(models, self.eval_mode):
-            largest_bytes = 0
+        both = _Frame(self, None, 0)
+
+        def on_first(unit: str, module: nn.Module, output: Any) -> None:
+            both.on_first(unit, module, output)
+
+        def on_second(unit: str, module: nn.Module, output: Any) -> None:
+            both.on_second(unit, module, output)
+
+        with (
+            _settled((self.model_a, self.model_b), self.eval_mode),
+            _hooks(self.model_a, self.units, on_first),
+            _hooks(self.model_b, self.units, on_second),
+        ):
             for frame in self.frames:
-                both = _Frame(self, frame, largest_bytes)
+                both = _Frame(self, frame, both.largest_bytes)
                 for unit, pair in both.compare().items():
                     found[unit].append(pair)
-                largest_bytes = both.largest_bytes
         return {unit: _score(pairs) for unit, pairs in found.items()}
 
 
@@ -167,9 +176,10 @@ class _Side:
             return None
         if _is_sparse(found):
             return sparse_rows(found)
+        found = _plain(found)
         if self.sparse is not None and found.ndim == 2 and len(found) == len(self.sparse.features):
             return sparse_rows(self.sparse, found)
-        return _plain(rows(found, module if layout == "features" else None))
+        return rows(found, module if layout == "features" else None)
 
 
 class _Frame:
@@ -190,7 +200,7 @@ class _Frame:
         thread = threading.Thread(target=self._run_first, daemon=True)
         thread.start()
         try:
-            self._forward(self._probe.model_b, self._on_second)
+            self._forward(self._probe.model_b)
         finally:
             self._draining = True
             self._advance()
@@ -202,7 +212,7 @@ class _Frame:
     def _run_first(self) -> None:
         self._turn_a.acquire()
         try:
-            self._forward(self._probe.model_a, self._on_first)
+            self._forward(self._probe.model_a)
         except _Stopped:
             pass
         except BaseException as err:  # raised again by the other thread
@@ -211,8 +221,8 @@ class _Frame:
             self._over = True
             self._turn_b.release()
 
-    def _forward(self, model: nn.Module, hook: Callable[[str, nn.Module, Any], None]) -> None:
-        with torch.no_grad(), _hooks(model, self._probe.units, hook):
+    def _forward(self, model: nn.Module) -> None:
+        with torch.no_grad():
             self._probe.forward(model, self._frame)
 
     def _advance(self) -> None:
@@ -223,17 +233,19 @@ class _Frame:
         if self._error is not None:
             raise self._error
 
-    def _on_first(self, unit: str, module: nn.Module, output: Any) -> None:
+    def on_first(self, unit: str, module: nn.Module, output: Any) -> None:
+        """Keep an output of the first model, and wait for the second one where that is due."""
         if self._draining:
             raise _Stopped
         event = self._a.take(unit, module, output, self._probe.layout)
         self.largest_bytes = max(self.largest_bytes, _bytes(self._a.outputs[event]))
-        if self._a.held_bytes > self.largest_bytes // 2:
+        if self._a.held_bytes > self.largest_bytes // 4:
             self._turn_b.release()
             self._turn_a.acquire()
         self._a.copy_loose()
 
-    def _on_second(self, unit: str, module: nn.Module, output: Any) -> None:
+    def on_second(self, unit: str, module: nn.Module, output: Any) -> None:
+        """Compare an output of the second model with the first one's, which goes on until it has that."""
         event = self._b.take(unit, module, output, self._probe.layout)
         mine = self._b.drop(event)
         while event not in self._a.outputs and not self._over:
@@ -272,25 +284,29 @@ def _plain(output: Tensor) -> Any:
     return output.numpy() if output.device.type == "cpu" and output.dtype in _NUMPY else output
 
 
-def rows(output: Tensor, module: nn.Module | None = None) -> Tensor:
+def rows(output: Any, module: nn.Module | None = None) -> Any:
     """Return an output as (n, p) rows of samples; a view where that is possible.
 
     Args:
-        output: (B, C, H, W), (a, b, d) with features last, (n, p), (n,), or more axes, of which the first are rows.
+        output: tensor or array (B, C, H, W), (a, b, d) with features last, (n, p), (n,), or more axes, of which the
+            first are rows.
         module: what made it, if its kind shall tell where the features are; None = by the number of axes only.
     """
-    if output.ndim > 2 and isinstance(module, _CHANNELS_FIRST):
-        output = output.movedim(1, -1)
-        return output.reshape(-1, output.shape[-1])
-    if output.ndim > 2 and isinstance(module, _CHANNELS_LAST):
-        return output.reshape(-1, output.shape[-1])
-    if output.ndim == 4:
-        return output.movedim(1, -1).reshape(-1, output.shape[1])
-    if output.ndim == 3:
-        return output.reshape(-1, output.shape[-1])
     if output.ndim == 2:
         return output
-    return output.reshape(-1, 1) if output.ndim < 2 else output.reshape(len(output), -1)
+    if output.ndim < 2:
+        return output.reshape(-1, 1)
+    last = output.ndim == 3
+    if isinstance(module, _CHANNELS_LAST):
+        last = True
+    elif isinstance(module, _CHANNELS_FIRST):
+        last = False
+    elif output.ndim > 4:
+        return output.reshape(len(output), -1)
+    if last:
+        return output.reshape(-1, output.shape[-1])
+    maps = output.reshape(output.shape[0], output.shape[1], -1)
+    return maps[0].T if len(maps) == 1 else maps.swapaxes(1, 2).reshape(-1, maps.shape[1])
 
 
 def sparse_rows(tensor: Any, features: Tensor | None = None) -> SparseRows:
@@ -312,12 +328,15 @@ def sparse_rows(tensor: Any, features: Tensor | None = None) -> SparseRows:
 
 
 def _is_sparse(value: Any) -> bool:
-    return all(hasattr(value, name) for name in ("features", "indices", "spatial_shape", "batch_size"))
+    names = ("features", "indices", "spatial_shape", "batch_size")
+    return not isinstance(value, Tensor) and all(hasattr(value, name) for name in names)
 
 
 def _first(output: Any) -> Any:
     """Return the first floating tensor or sparse tensor of an output, None where there is none."""
-    if _is_sparse(output) or (isinstance(output, Tensor) and output.is_floating_point()):
+    if isinstance(output, Tensor):
+        return output if output.is_floating_point() else None
+    if _is_sparse(output):
         return output
     parts = output.values() if isinstance(output, Mapping) else output if isinstance(output, (tuple, list)) else ()
     return next((found for found in map(_first, parts) if found is not None), None)
