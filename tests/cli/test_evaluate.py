@@ -112,6 +112,8 @@ def drop(key: str) -> Callable[[Any], None]:
         (change("attribute_name", "flying"), "no attribute is called 'flying'; known: pedestrian.moving"),
         (change("translation", [1.0, 2.0]), "translation is [1.0, 2.0]; it needs 3 finite numbers"),
         (change("rotation", [1.0, 0.0, 0.0, float("nan")]), "nan]; it needs 4 finite numbers"),
+        (change("size", [1.0, 0.0, 2.0]), "size is [1.0, 0.0, 2.0]; all three must be above 0"),
+        (change("rotation", [0, 0, 0, 0]), "rotation is [0, 0, 0, 0], which is no quaternion"),
         (change("detection_score", float("nan")), "detection_score is nan; it needs a finite number"),
         (change("sample_token", "other"), "belongs to another sample: its sample_token is 'other'"),
     ],

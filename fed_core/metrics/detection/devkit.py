@@ -46,12 +46,13 @@ class Truth:
 
         self._tables, self.tokens = tables, tuple(tokens)
         try:
+            _check_attributes(tables, self.tokens)
             with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):  # it shows a progress bar
                 boxes = load_gt_of_sample_tokens(tables, list(tokens), DetectionBox, verbose=False)
+            self.named = _classes(boxes)
+            self._boxes = _filtered(tables, add_center_dist(tables, boxes))
         except KeyError as err:
-            raise DataError(f"sample {err} is not in the tables") from err
-        self.named = _classes(boxes)
-        self._boxes = _filtered(tables, add_center_dist(tables, boxes))
+            raise DataError(f"{err} is not in the tables, but a scored sample needs it") from err
         self.classes = _classes(self._boxes)
 
     def evaluate(self, results: Results) -> Figures:
@@ -83,6 +84,14 @@ class Truth:
         }
         errors = {name: {e: metrics.get_label_tp(name, e) for e in ERRORS} for name in metrics.cfg.class_names}
         return Figures(ap, errors, self.classes, metrics.nd_score, metrics.mean_ap, metrics.tp_errors)
+
+
+def _check_attributes(tables: Any, tokens: Sequence[str]) -> None:
+    """Refuse true boxes that the devkit has no message of one line for."""
+    for token in tokens:
+        for annotation in tables.get("sample", token)["anns"]:
+            if len(tables.get("sample_annotation", annotation)["attribute_tokens"]) > 1:
+                raise DataError(f"true box {annotation} of sample {token} has several attributes; one at most is known")
 
 
 def _evaluation(true: Any, said: Any) -> Any:

@@ -93,6 +93,10 @@ def _check_box(box: Any, token: str, where: str) -> None:
     for name, count in _NUMBERS.items():
         if not (isinstance(box[name], list) and len(box[name]) == count and all(map(_is_number, box[name]))):
             raise DataError(f"{where}: {name} is {box[name]!r}; it needs {count} finite numbers")
+    if not min(box["size"]) > 0:
+        raise DataError(f"{where}: size is {box['size']!r}; all three must be above 0")
+    if not any(box["rotation"]):
+        raise DataError(f"{where}: rotation is {box['rotation']!r}, which is no quaternion")
     if not _is_number(box["detection_score"]):
         raise DataError(f"{where}: detection_score is {box['detection_score']!r}; it needs a finite number")
     _check_names(box, token, where)

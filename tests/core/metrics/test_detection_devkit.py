@@ -15,6 +15,7 @@ from fed_core.metrics.detection.devkit import Truth
 from fed_core.metrics.detection.files import evaluate_file
 from fed_core.metrics.detection.submission import attribute_of, to_submission
 from fed_core.types import DETECTION_CLASSES, Boxes3D
+from tests.core.data.nuscenes_trees import edit_table, write_scenes
 
 
 class Place:
@@ -140,8 +141,19 @@ def test_no_predictions_score_zero(root: Path) -> None:
 
 
 def test_samples_that_the_tables_lack_are_named(root: Path) -> None:
-    with pytest.raises(DataError, match="sample 'gone' is not in the tables"):
+    with pytest.raises(DataError, match="'gone' is not in the tables, but a scored sample needs it"):
         Truth(open_tables(root, "v1.0-mini"), ["gone"])
+
+
+def test_true_boxes_with_several_attributes_are_named(tmp_path: Path) -> None:
+    write_scenes(tmp_path, [("s", "boston-seaport", "Peds", "val")], frames=1)
+    edit_table(
+        tmp_path, "sample_annotation", lambda rows: [{**row, "attribute_tokens": ["one", "two"]} for row in rows]
+    )
+    tables = open_tables(tmp_path)
+
+    with pytest.raises(DataError, match=r"true box \w+ of sample \w+ has several attributes; one at most is known"):
+        Truth(tables, [sample["token"] for sample in tables.sample])
 
 
 def test_true_boxes_as_predictions_are_nearly_perfect(root: Path) -> None:
