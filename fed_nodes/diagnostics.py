@@ -41,3 +41,23 @@ class Diagnostics:
         msg = DiagnosticArray(status=[status])
         msg.header.stamp = self._node.get_clock().now().to_msg()
         self._publisher.publish(msg)
+
+
+class LastWarning:
+    """Logs what people should read, and keeps the last of it for diagnostics.
+
+    Args:
+        node: whose log it is.
+    """
+
+    def __init__(self, node: Node) -> None:
+        self._logger, self._text = node.get_logger(), ""
+
+    def tell(self, text: str) -> None:
+        """Log a text; from any thread."""
+        self._text = text
+        self._logger.warning(text)
+
+    def values(self) -> dict[str, str]:
+        """Return the last one, for the values of a status."""
+        return {"last_warning": self._text} if self._text else {}

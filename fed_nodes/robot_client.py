@@ -20,7 +20,7 @@ from fed_core.roles.robot import Robot, RobotConfig
 from fed_nodes import params, qos, run
 from fed_nodes.blobs import RosBlobChannel
 from fed_nodes.convert import fleet as convert
-from fed_nodes.diagnostics import Diagnostics
+from fed_nodes.diagnostics import Diagnostics, LastWarning
 from fed_nodes.host import RoleHost, fetch_for, guarded
 from fed_nodes.jobs import Jobs
 from fed_nodes.recorder import Recorder, RecorderConfig
@@ -74,8 +74,8 @@ class RobotClientNode(Node):
         self._host = RoleHost(self, self._role, self._carriers())
         threads = str(self._settings.threads)
         environment = {"OMP_NUM_THREADS": threads, "OPENBLAS_NUM_THREADS": threads, "MKL_NUM_THREADS": threads}
-        self._warning = ""
-        self._jobs = Jobs(self._host.post, environment=environment, nice=self._settings.nice, warn=self._warn)
+        self._warning = LastWarning(self)
+        self._jobs = Jobs(self._host.post, environment=environment, nice=self._settings.nice, warn=self._warning.tell)
         self._channel = RosBlobChannel(self, self._folder.store)
         self._channel.serve(self._service)
         self._read_service = ""
@@ -169,10 +169,6 @@ class RobotClientNode(Node):
             self._mask_pub.publish(msg.mask)
         self._report_pub.publish(msg)
 
-    def _warn(self, text: str) -> None:
-        self._warning = text
-        self.get_logger().warning(text)
-
     # ---- health --------------------------------------------------------------------------------------------------
 
     def _publish_status(self, effect: ev.PublishStatus) -> None:
@@ -193,8 +189,7 @@ class RobotClientNode(Node):
             return "warn", "starting", {}
         level = {roles.RobotPhase.FAILED: "error", roles.RobotPhase.STARTING: "warn"}.get(status.phase, "ok")
         values = {"phase": status.phase.name.lower(), "round": str(status.round), "samples": str(status.num_samples)}
-        values |= {"last_warning": self._warning} if self._warning else {}
-        return level, status.text or status.phase.name.lower(), values
+        return level, status.text or status.phase.name.lower(), {**values, **self._warning.values()}
 
     def destroy_node(self) -> None:
         """Stop the trainer, then the node."""
