@@ -200,7 +200,15 @@ def measure(name: str) -> dict[str, Any]:
 def memory(forward: Callable[..., None], probe: Callable[[], Any], model: nn.Module, found: Any) -> dict[str, Any]:
     """Return what the probe holds beside a bare forward pass, in sizes of the largest activation."""
     bare, whole = Peak(lambda: forward(model)), Peak(probe)
-    largest = 4 * max(score.n * score.p for score in found.values())
+    sizes = [4 * score.n * score.p for score in found.values()]
+    handles = [
+        module.register_forward_hook(lambda _, __, out: sizes.append(out.nbytes if isinstance(out, Tensor) else 0))
+        for module in model.modules()
+    ]
+    forward(model)
+    for handle in handles:
+        handle.remove()
+    largest = max(sizes)
     extra = whole.tensors - bare.tensors + whole.arrays - bare.arrays
     size = sum(tensor.nbytes for tensor in model.state_dict().values())
     return {
