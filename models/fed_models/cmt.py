@@ -130,6 +130,8 @@ TINY = replace(
     neck=24,
     dim=48,
     hidden=96,
+    queries=150,
+    noise=60,
     points=5000,
 )
 
