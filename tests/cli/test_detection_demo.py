@@ -63,7 +63,8 @@ def test_a_simulated_fleet_makes_its_drives_and_keeps_layers(file: Path, tmp_pat
 
 def test_the_file_that_comes_along_names_five_domains() -> None:
     fleet, _ = fleet_of(ROOT / "config" / "fleet" / "detection.yaml")
-    assert (fleet.task, fleet.strategy.name, [robot.id for robot in fleet.robots]) == ("detection", "fedcka", [*"ABCDE"])
+    assert (fleet.task, fleet.strategy.name) == ("detection", "fedcka")
+    assert [robot.id for robot in fleet.robots] == ["A", "B", "C", "D", "E"]
     used = [entry.source.options for entry in (*fleet.robots, *fleet.test) if entry.source is not None]
     assert [options["split"] for options in used] == ["train"] * 5 + ["val"] * 5
     assert len({options["domain"] for options in used}) == 5
