@@ -1,6 +1,7 @@
 """Which FedCKA setting is the headline: chosen by held-out training scenes, before anybody looks at the test."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ STRATEGY = "fedcka"
 _GRID = frozenset({"rule", "tau", "rho", "start_round", "steps"})
 
 
+@cache
 def is_setting(label: str) -> bool:
     """Tell whether a label is a FedCKA setting of the grid that the headline is chosen from."""
     name, options = parse_label(label)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from fed_core.study.report.detection import layers
-from fed_core.study.report.detection.claims import agreements
+from fed_core.study.report.detection.claims import agreements, last_masks
 from fed_core.study.report.detection.figures import branch, clients_of, letter_of
 from fed_core.study.report.detection.layers import Floats, Unit
 from fed_core.study.report.detection.methods import headline, name_of
@@ -64,7 +64,7 @@ def stability(study: Study, model: str) -> Table | None:
     rows = []
     for client in clients_of(study) if len(runs) > 1 else ():
         ours, chance = (list(found.values()) for found in agreements(runs, client))
-        counts = [float(mask.sum()) for run in runs if (mask := layers.last_masks(run).get(client)) is not None]
+        counts = [float(mask.sum()) for mask in last_masks(runs, client)]
         texts = (letter_of(client), spread(counts).short(1), spread(ours).text(2), spread(chance).text(2))
         rows.append(tuple(map(Entry, texts)))
     if not rows:

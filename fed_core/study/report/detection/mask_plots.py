@@ -34,14 +34,16 @@ def draw_masks(study: Study, model: str) -> Picture | None:
     rows = len(names)
     figure = new_figure(4.4 + 1.55 * len(clients), 1.6 + 0.105 * rows)
     grid = figure.subplots(1, len(clients), squeeze=False, sharey=True)[0]
+    low = _floor(histories)
     for axes, client, found in zip(grid, clients, histories, strict=True):
-        mesh = _draw_history(axes, found)
+        mesh = _draw_history(axes, found, low)
         axes.set_title(f"{letter_of(client)}", fontsize=10)
         for _, first, _ in layers.parts_of(names)[1:]:
             axes.axhline(first - 0.5, color="black", linewidth=0.8)
     if rows <= _MAX_NAMED:
         grid[0].set_yticks(range(rows), [_short(name) for name in names], fontsize=5.5)
-    grid[0].tick_params(axis="y", length=0)
+    for axes in grid:
+        axes.tick_params(axis="y", length=0)
     figure.colorbar(mesh, ax=grid, fraction=0.02, pad=0.01, aspect=60, label="CKA with the global model")
     figure.suptitle(f"{model}, {name_of(cell.label)}, seed {cell.seed}: layers that stay personal (●)", fontsize=11)
     return Picture(
@@ -88,17 +90,23 @@ def draw_depth(study: Study, model: str) -> Picture | None:
     )
 
 
-def _draw_history(axes: "Axes", found: History) -> Any:
+def _floor(histories: Sequence[History]) -> float:
+    """Return the largest tenth below all scores, 0.9 at most."""
+    known = [float(np.nanmin(h.scores)) for h in histories if np.isfinite(h.scores).any()]
+    return max(0.0, min(0.9, np.floor(10 * min(known)) / 10)) if known else 0.0
+
+
+def _draw_history(axes: "Axes", found: History, low: float) -> Any:
     from matplotlib import colormaps
 
     turns = len(found.rounds)
     extent = (0.5, turns + 0.5, found.scores.shape[0] - 0.5, -0.5)
     colours = colormaps["YlGnBu_r"].with_extremes(bad=_UNKNOWN)
     mesh = axes.imshow(
-        found.scores, cmap=colours, vmin=0.0, vmax=1.0, aspect="auto", interpolation="nearest", extent=extent
+        found.scores, cmap=colours, vmin=low, vmax=1.0, aspect="auto", interpolation="nearest", extent=extent
     )
     rows, columns = np.nonzero(found.personal)
-    axes.scatter(columns + 1, rows, s=7, color="#D55E00", edgecolors="white", linewidths=0.3)
+    axes.scatter(columns + 1, rows, s=10, color="#D55E00", edgecolors="white", linewidths=0.3)
     step = max(1, turns // 6)
     axes.set_xticks(range(step, turns + 1, step), [str(turn) for turn in found.rounds[step - 1 :: step]], fontsize=7)
     axes.set_xlabel("round", fontsize=8)
@@ -109,12 +117,12 @@ def _mark_parts(axes: "Axes", names: Sequence[str]) -> None:
     """Part the axis by the network's parts, with their names above."""
     for part, first, end in layers.parts_of(names):
         axes.axvline(first + 0.5, color="#aaaaaa", linewidth=0.7)
-        axes.text((first + end) / 2 + 0.5, 1.04, part, fontsize=6.5, rotation=35, ha="left", va="bottom")
+        axes.text((first + end) / 2 + 0.5, 1.04, part.split(".")[-1], fontsize=7, rotation=50, ha="left", va="bottom")
 
 
 def _short(name: str) -> str:
-    """Return the end of a long path."""
-    return name if len(name) <= 44 else f"…{name[-43:]}"
+    """Return a path without its first word where that is a head's, whose paths are long."""
+    return f"…{name.split('.', 1)[1]}" if "." in layers.part_of(name) else name
 
 
 def _told(cell: Cell, client: str) -> bool:

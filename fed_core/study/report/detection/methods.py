@@ -30,7 +30,7 @@ _NAMES = {
 }
 #: Options of FedCKA that its name already tells.
 _RULE = ("rule", "tau", "rho", "start_round")
-#: Options whose value alone says what it is.
+#: Options whose value alone says what it is; it is told even where it is the default.
 _PLAIN = ("mode", "estimator")
 
 
@@ -41,7 +41,7 @@ def name_of(label: str) -> str:
     if found is None:
         return label
     strategy, options = found
-    changed = {key: value for key, value in options.items() if not _is_default(strategy, key, value)}
+    changed = {k: v for k, v in options.items() if k in _PLAIN or not _is_default(strategy, k, v)}
     words = [_NAMES.get(strategy, strategy)]
     if strategy == FEDCKA:
         words += _setting(options)
@@ -55,6 +55,7 @@ def shown(study: Study, model: str, label: str) -> str:
     return f"{name_of(label)} (headline)" if label == headline(study, model) else name_of(label)
 
 
+@cache
 def is_setting(label: str) -> bool:
     """Tell whether a label is a FedCKA setting of the grid; one that cannot be read is none."""
     return _parsed(label) is not None and choice.is_setting(label)

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 
 _COLUMNS = 5
 _TILE_IN = 2.2
+#: How far the views from above reach; farther out is mostly nothing [m].
+_SHOWN_M = 35.0
+#: Most height of a row of camera pictures.
+_STRIP_IN = 1.4
 
 Pixels = npt.NDArray[np.uint8]
 
@@ -65,12 +69,13 @@ def _read_frame(study: Study, model: str, client: str) -> _Frame | None:
 
 def _picture(frame: _Frame) -> Picture:
     names = ", ".join(name_of(run.label) for run, _ in frame.above)
+    reach_m = min(_SHOWN_M, REACH_M)
     return Picture(
         f"{folder_name(frame.model)}_boxes_{folder_name(frame.client)}",
         encode(_draw(frame)),
         f"{frame.client}: camera pictures and views from above with true boxes and those of {names}",
         f"{letter_of(frame.client)}, {frame.client}: middle test frame, {frame.model}, seed {frame.seed}. From above: "
-        f"{REACH_M:g} m to each side, ahead is up, the vehicle in the middle; grey: LiDAR; green: true boxes; orange: "
+        f"{reach_m:g} m to each side, ahead is up, the vehicle in the middle; grey: LiDAR; green: true boxes; orange: "
         f"claimed ones with a score of {MIN_SCORE:g} or more, with a line towards their front. Behind the names: NDS "
         "of the client's model on all test scenes of its domain.",
     )
@@ -80,7 +85,7 @@ def _draw(frame: _Frame) -> "Figure":
     lines = -(-len(frame.above) // _COLUMNS)
     columns = min(_COLUMNS, len(frame.above))
     width = max(_TILE_IN * columns, 2 * _TILE_IN)
-    strips = [width * image.shape[0] / image.shape[1] + 0.25 for _, image in frame.cameras]
+    strips = [min(_STRIP_IN, width * image.shape[0] / image.shape[1]) + 0.25 for _, image in frame.cameras]
     figure = new_figure(width, sum(strips) + (_TILE_IN + 0.25) * lines + 0.4)
     layout = figure.add_gridspec(len(strips) + lines, columns, height_ratios=[*strips, *[_TILE_IN + 0.25] * lines])
     for row, (what, image) in enumerate(frame.cameras):
@@ -90,11 +95,17 @@ def _draw(frame: _Frame) -> "Figure":
         axes.set_title(f"cameras, {what}", fontsize=8)
     for place, (run, image) in enumerate(frame.above):
         axes = figure.add_subplot(layout[len(strips) + place // columns, place % columns])
-        axes.imshow(image)
+        axes.imshow(_middle(image))
         axes.set_axis_off()
         axes.set_title(_title(run, frame.client), fontsize=8)
     figure.suptitle(f"{letter_of(frame.client)}: {frame.client} ({frame.model}, seed {frame.seed})", fontsize=10)
     return figure
+
+
+def _middle(image: Pixels) -> Pixels:
+    """Return the part of a view from above that is shown."""
+    cut = round(image.shape[0] * max(0.0, 1.0 - _SHOWN_M / REACH_M) / 2)
+    return image[cut : image.shape[0] - cut, cut : image.shape[1] - cut]
 
 
 def _title(run: Cell, client: str) -> str:

@@ -17,7 +17,7 @@ from fed_core.study.report.results import Cell, Study, folder_name, number, stra
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Okabe and Ito's colours; whole lines keep layers or elements, broken ones do not.
+# Okabe and Ito's colours; lines differ in dashes, too.
 _LINES = {
     "fedavg": Line("#0072B2", "--"),
     "feddyn": Line("#56B4E9", "--"),
@@ -25,7 +25,7 @@ _LINES = {
     "fedbn": Line("#CC79A7", "--"),
     "fedrep": Line("#E69F00", "--"),
     "fedselect": Line("#009E73", "-"),
-    "fedmc": Line("#CC79A7", "-"),
+    "fedmc": Line("#CC79A7", "-."),
     "centralised": Line("#000000", "-."),
     "local": Line("#777777", ":"),
 }
@@ -80,7 +80,7 @@ def draw_curves(study: Study, model: str) -> Picture | None:
         width = 2.4 if label == chosen else 1.5
         draw_band(left, [cell.curve("nds") for cell in runs], line, shown(study, model, label), width=width)
         draw_band(right, [_losses(cell) for cell in runs], line, shown(study, model, label), width=width)
-    left.set(title="NDS on held-out training scenes, mean over the clients", xlabel="round")
+    left.set(title="NDS on held-out scenes, mean over the clients", xlabel="round")
     right.set(title="training loss", xlabel="round")
     _tidy((left, right))
     _legend((left, right), right)
@@ -96,7 +96,7 @@ def draw_curves(study: Study, model: str) -> Picture | None:
 
 def draw_shares(study: Study, model: str) -> Picture | None:
     """Draw the share of entries that stays on the robots against the round: settings of FedCKA, element masks."""
-    labels = [label for label in settings(study, model)]
+    labels = list(settings(study, model))
     labels += [label for label in main(study, model) if strategy_of(label) != FEDCKA]
     labels = [label for label in labels if any(_shares(cell) for cell in study.of(model, label))]
     if not labels:
@@ -104,10 +104,12 @@ def draw_shares(study: Study, model: str) -> Picture | None:
     figure = new_figure(8.5, 3.8)
     axes = figure.subplots()
     chosen = headline(study, model)
+    spare = [label for label in labels if strategy_of(label) == FEDCKA and label != chosen]
+    lines = {label: _line(label, labels, chosen) for label in labels} | dict(zip(spare, _shades(spare), strict=True))
     for label in sorted(labels, key=lambda label: label == chosen):
         width = 2.4 if label == chosen else 1.5
         curves = [_shares(cell) for cell in study.of(model, label)]
-        draw_band(axes, curves, _line(label, labels, chosen), shown(study, model, label), width=width)
+        draw_band(axes, curves, lines[label], shown(study, model, label), width=width)
     axes.set(title=f"{model}: share of the entries that stays on the robot [%]", xlabel="round")
     axes.set_ylim(bottom=0.0)
     _tidy((axes,))
@@ -119,6 +121,19 @@ def draw_shares(study: Study, model: str) -> Picture | None:
         "Mean over the clients; line: mean over the seeds, band: ± one sample standard deviation. A threshold decides "
         "anew in every round, a percentage and element masks only grow.",
     )
+
+
+def _shades(labels: Sequence[str]) -> list[Line]:
+    """Return the lines of settings: thresholds in oranges, percentages in blues, larger values darker."""
+    from matplotlib import colormaps
+    from matplotlib.colors import to_hex
+
+    found = {}
+    for rule, colours, dashes in (("rule=percentage", "Blues", ":"), ("", "Oranges", "--")):
+        of_rule = [label for label in labels if rule in label and label not in found]
+        for place, label in enumerate(of_rule):
+            found[label] = Line(to_hex(colormaps[colours](0.4 + 0.5 * place / max(1, len(of_rule) - 1))), dashes)
+    return [found[label] for label in labels]
 
 
 def _matrix(study: Study, model: str, label: str) -> Floats:

@@ -25,7 +25,7 @@ def choice_table(study: Study, model: str) -> Table:
             Entry(shown(study, model, label)),
             Entry(str(len(study.of(model, label)))),
             Entry(spread(held.get(label, [])).text(4), label == chosen),
-            *_entries(study, model, label, _SCORES),
+            *(Entry(figures.spreads(study, model, [label], get)[0].text(digits)) for _, get, digits in _SCORES),
         )
         for label in labels
     )
@@ -43,10 +43,12 @@ def choice_table(study: Study, model: str) -> Table:
 def insides(study: Study, model: str) -> Table:
     """Return what each setting keeps on the robots, sends and costs."""
     labels = settings(study, model)
+    counts = [len(layers.units_of(cell)) for label in labels for cell in study.of(model, label)]
     rows = tuple((Entry(shown(study, model, label)), *_entries(study, model, label, _INSIDE)) for label in labels)
+    header = [heading.format(units=max(counts, default=0)) for heading, _, _ in _INSIDE]
     return Table(
         f"{model}: what the settings of FedCKA keep, send and cost",
-        ("Setting", *(heading for heading, _, _ in _INSIDE)),
+        ("Setting", *header),
         rows,
         "Personal: after the last round, mean over the clients; a percentage rule takes layers whole, so the realised "
         "share may go over ρ. Nobody shares: units that stay with every robot, so that the global model keeps an old "
@@ -155,8 +157,7 @@ _SCORES: tuple[tuple[str, Reader, int], ...] = (
 )
 _INSIDE: tuple[tuple[str, Reader, int], ...] = (
     ("Personal entries [%]", figures.personal("share", 100.0), 1),
-    ("Personal units", figures.personal("units"), 1),
-    ("of", lambda cell: float(len(layers.units_of(cell))) or None, 0),
+    ("Personal units (of {units})", figures.personal("units"), 1),
     ("Nobody shares", shared_by_nobody, 1),
     ("Upload [MB]", _upload, 2),
     ("CKA [s]", probe_seconds, 2),

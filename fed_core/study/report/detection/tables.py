@@ -1,6 +1,6 @@
 """The tables of a detection study: scores by domain (in the shape of the paper's Table II), transfer, traffic."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from fed_core.study.report.detection import figures, traffic
 from fed_core.study.report.detection.figures import Reader, clients_of, letter_of, spreads
@@ -42,8 +42,8 @@ def domains(study: Study) -> Table:
         scenes, frames = (
             _text(next((number(d.get(key)) for _, d in known if d), None)) for key in ("scenes", "frames")
         )
-        lacks = {seed: _lacking(tree.get("classes")) for seed, tree in sorted(known, key=_first) if tree}
-        unseen = {seed: _unseen(tree.get("named"), tree.get("classes")) for seed, tree in sorted(known, key=_first)}
+        lacks = {seed: _lacking(tree.get("classes")) for seed, tree in known if tree}
+        unseen = {seed: _unseen(tree.get("named"), tree.get("classes")) for seed, tree in known if tree}
         texts = (letter_of(name), name, _text(trained[name]), scenes, frames, _by_seed(lacks), _by_seed(unseen))
         rows.append(tuple(map(Entry, texts)))
     return Table(
@@ -219,30 +219,24 @@ def _scaled(value: float | None) -> float | None:
     return None if value is None else round(value / _MEGA, 9)
 
 
-def _first(pair: tuple[int, object]) -> int:
-    return pair[0]
-
-
-def _lacking(classes: object) -> str:
+def _lacking(classes: object) -> list[str]:
     there = classes if isinstance(classes, list) else []
-    return ", ".join(name for name in DETECTION_CLASSES if name not in there) or "none"
+    return [name for name in DETECTION_CLASSES if name not in there]
 
 
-def _unseen(named: object, classes: object) -> str:
-    there = classes if isinstance(classes, list) else []
-    return ", ".join(
-        name for name in DETECTION_CLASSES if isinstance(named, list) and name in named and name not in there
-    )
+def _unseen(named: object, classes: object) -> list[str]:
+    counted = named if isinstance(named, list) else []
+    return [name for name in _lacking(classes) if name in counted]
 
 
-def _by_seed(texts: dict[int, str]) -> str:
-    """Return the text, or those of all seeds where they differ; rendered streets differ by seed."""
-    groups: dict[str, list[str]] = {}
-    for seed, text in texts.items():
-        groups.setdefault(text or "none", []).append(str(seed))
-    if len(groups) <= 1:
-        return next(iter(groups), "–")
-    return "; ".join(f"{text} (seed {', '.join(seeds)})" for text, seeds in groups.items())
+def _by_seed(found: Mapping[int, Sequence[str]]) -> str:
+    """Return the names, with their seeds where not all seeds have them: rendered streets differ by seed."""
+    texts = []
+    for name in DETECTION_CLASSES:
+        seeds = [str(seed) for seed in sorted(found) if name in found[seed]]
+        if seeds:
+            texts.append(name if len(seeds) == len(found) else f"{name} (seed {', '.join(seeds)})")
+    return ", ".join(texts) or ("none" if found else "–")
 
 
 def _text(value: float | None) -> str:
