@@ -19,7 +19,7 @@ from fed_core.types import Boxes3D
 from fed_core.wire.codec import open_tensors
 from fed_models.base import NetworkConfig, load_arrays, networks
 from fed_models.blocks.bev_backbone import Second, SecondFpn
-from fed_models.blocks.box_code import decode_boxes, encode_boxes
+from fed_models.blocks.box_code import decode_boxes, encode_all
 from fed_models.blocks.cmt_head import CmtHead, HeadOutput
 from fed_models.blocks.coordinates import ENCODINGS
 from fed_models.blocks.frozen_resnet import FrozenNormResNet, TwoLevelNeck
@@ -194,7 +194,7 @@ class Cmt(DetectionModel):
         self._check(batch)
         images = self.img_neck(self.img_backbone(batch.images.flatten(0, 1)))
         bev = self.pts_neck(self.pts_backbone(self.pts_middle_encoder(batch.points)))
-        truth = [encode_boxes(boxes, bev.device) for boxes in batch.boxes] if self.training else None
+        truth = encode_all(batch.boxes, bev.device) if self.training else None
         found: HeadOutput = self.pts_bbox_head(
             images.view(*batch.images.shape[:2], *images.shape[1:]), bev, batch.lidar_to_pixel, truth
         )
@@ -202,11 +202,11 @@ class Cmt(DetectionModel):
 
     def loss(self, batch: DetectionBatch, outputs: HeadOutput) -> Tensor:
         """Return the loss summed over decoder layers, () float32."""
-        truth = [encode_boxes(boxes, outputs.logits.device) for boxes in batch.boxes]
-        pairs = zip(outputs.logits.float(), outputs.codes.float(), strict=True)
+        truth = encode_all(batch.boxes, outputs.logits.device)
+        pairs = zip(outputs.logits, outputs.codes, strict=True)
         losses = [query_loss(logits, codes, truth) for logits, codes in pairs]
         if outputs.noise is not None:
-            pairs = zip(outputs.noise_logits.float(), outputs.noise_codes.float(), strict=True)
+            pairs = zip(outputs.noise_logits, outputs.noise_codes, strict=True)
             losses += [noise_loss(logits, codes, outputs.noise) for logits, codes in pairs]
         return torch.stack(losses).sum()
 

@@ -12,6 +12,7 @@ from fed_core.training.local import TrainConfig, train
 from fed_core.training.precision import Precision
 from fed_core.types import Memory
 from fed_models.base import build, signature
+from fed_models.blocks.coordinates import project
 from tests.core.tasks.detection_frames import made_frame
 
 
@@ -34,3 +35,26 @@ def test_a_step_in_halves_is_near_one_in_single_precision(precision: str, monkey
         assert all(torch.isfinite(p).all() for p in network.parameters())
     assert losses[precision] != losses["fp32"]
     assert losses[precision] == pytest.approx(losses["fp32"], rel=0.02)
+
+
+def test_places_of_queries_do_not_depend_on_the_precision(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pixel in half precision is off by up to three columns of a wide picture."""
+    found: list[tuple[torch.Tensor, torch.Tensor]] = []
+
+    def seen(points: torch.Tensor, lidar_to_pixel: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        found.append(project(points, lidar_to_pixel))
+        return found[-1]
+
+    monkeypatch.setattr("fed_models.blocks.cmt_head.co.project", seen)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        network = build("cmt_tiny", {}).eval()
+    task = DetectionTask()
+    batch = task.batch(task.prepare([made_frame(0)], network), [0])
+    for name in ("fp32", "bf16"):
+        with torch.no_grad(), Precision(name, torch.device("cpu"), {}).forward():
+            outputs = network(batch)
+        assert outputs.logits.dtype is outputs.codes.dtype is torch.float32
+
+    (pixels, depths), (again, depths_again) = found
+    assert torch.equal(pixels, again) and torch.equal(depths, depths_again)

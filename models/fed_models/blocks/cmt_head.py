@@ -52,6 +52,7 @@ class CmtHead(nn.Module):
         dim: features D of tokens and queries.
         layers: decoder layers.
         heads: attention heads.
+        hidden: features inside the decoder's linear layers.
         queries: number of normal queries.
         noise: denoising queries of a scan at most.
         cells: cells per side of the map.
@@ -111,21 +112,22 @@ class CmtHead(nn.Module):
             lidar_to_pixel: (B, N, 4, 4) float32.
             truth: true boxes to make denoising queries of; None = make none.
         """
-        batch = len(bev)
+        # Metres and pixels need more digits than halves have: of the head, only the decoder runs in them (spec 7.2).
         with torch.autocast(bev.device.type, enabled=False):
+            images, bev = images.float(), self.shared_conv(bev.float())
             inverse = torch.linalg.inv(lidar_to_pixel.double()).float()
-        bev = self.shared_conv(bev)
-        memory, memory_places = self._memory(images, bev, inverse)
-        references = self.reference_points.weight.expand(batch, -1, -1)
-        noise = None if truth is None else make_noise(truth, self.space, references.shape[1], self._noise)
-        if noise is not None:
-            references = torch.cat((noise.references, references), 1)
-        pixels, seen = self._pixels(references, lidar_to_pixel)
-        places = self._query_places(references, pixels, seen, inverse)
-        start = self._samples(images, bev, references, pixels, seen) if self._sampled else None
+            memory, memory_places = self._memory(images, bev, inverse)
+            references = self.reference_points.weight.expand(len(bev), -1, -1)
+            noise = None if truth is None else make_noise(truth, self.space, references.shape[1], self._noise)
+            if noise is not None:
+                references = torch.cat((noise.references, references), 1)
+            pixels, seen = self._pixels(references, lidar_to_pixel)
+            places = self._query_places(references, pixels, seen, inverse)
+            start = self._samples(images, bev, references, pixels, seen) if self._sampled else None
         found = self.transformer(places, memory, memory_places, noise and noise.mask, start)
-        logits, codes = self.task_heads[0](found)
-        codes = torch.cat((self._centres(codes[..., :3], references), codes[..., 3:]), -1)
+        with torch.autocast(bev.device.type, enabled=False):
+            logits, codes = self.task_heads[0]([each.float() for each in found])
+            codes = torch.cat((self._centres(codes[..., :3], references), codes[..., 3:]), -1)
         count = 0 if noise is None else noise.references.shape[1]
         return HeadOutput(logits[:, :, count:], codes[:, :, count:], noise, logits[:, :, :count], codes[:, :, :count])
 
