@@ -144,8 +144,8 @@ def mean_over_frames(values: Any) -> float:
 
 
 def cheaper_form(n: int, p1: int, p2: int) -> str:
-    """Return "gram" where the (n, n) matrices are smaller than the (p, p) ones."""
-    return "gram" if 2 * n < p1 + p2 else "feature"
+    """Return "gram" where the two (n, n) matrices take less work than the one of all features."""
+    return "gram" if n < p1 + p2 else "feature"
 
 
 def check_estimator(estimator: str) -> None:
@@ -203,7 +203,7 @@ def _feature_norms(x: Any, y: Any) -> _Norms:
         rows = block[: min(step, n - low)]
         rows[:, :p] = x[low : low + step]
         rows[:, p:] = y[low : low + step]
-        if shift is None:
+        if low == 0:
             shift = rows.sum(0) / len(rows)
         rows -= shift
         if n > step:

@@ -38,10 +38,11 @@ from fed_core.strategies.base import (
     mean_rows,
     strategies,
 )
+from fed_core.strategies.local_sim import LocalSim
 from fed_core.types import Array, Json, Memory, ModelSignature
 
 if TYPE_CHECKING:
-    from torch import nn
+    from torch import Tensor, nn
 
     from fed_core.training.probe import LayerScore
 
@@ -74,6 +75,8 @@ class FedCKA(Strategy):
     hysteresis: float = option(0.0, help="threshold: how far above tau a layer is shared again", low=0.0, high=1.0)
     smoothing: float = option(0.0, help="weight of the rounds before in a moving mean of scores", low=0.0, high=0.999)
     noise_floor: bool = option(False, help="compare scores with those of the global model under its own dropout")
+    local_sim: bool = option(False, help="damp the steps of shared entries once there is a mask (LocalSim)")
+    damping: float = option(0.01, help="local_sim: share of a step that a shared entry takes", low=0.0, high=1.0)
 
     def __post_init__(self) -> None:
         check(self)
@@ -168,6 +171,19 @@ class Comparing(LocalRule):
     def __init__(self, options: FedCKA) -> None:
         self._options = options
         self._rule = options.mask_rule()
+        self._local_sim = LocalSim(options.damping)
+
+    def begin(self, state: LocalState) -> None:
+        """Take up the mask of the round before for what damps; without one every step is taken whole."""
+        self._local_sim.begin(_own(state) if self._options.local_sim and _MASK in state.memory.tensors else None)
+
+    def correct_gradient(self, state: LocalState) -> None:
+        """Write down where the step begins."""
+        self._local_sim.before_step(state.model)
+
+    def after_step(self, state: LocalState) -> None:
+        """Take back what is too much of the step of shared entries."""
+        self._local_sim.after_step(state.model)
 
     def finish(self, state: LocalState) -> LocalResult:
         """Return the mask, the scores, and what is remembered for the next round."""
@@ -190,16 +206,18 @@ class Comparing(LocalRule):
 
     def _score(self, state: LocalState, division: Division) -> tuple[Floats, dict[str, float]]:
         """Return (L,) scores and the figures that travel."""
-        from fed_core.training.probe import CkaProbe
+        from fed_core.training.probe import CkaProbe, ProbeMemory
 
         names = [layer.name for layer in division.layers]
+        memory = ProbeMemory(state.model)
         reference = _reference(state)
+        memory.hold(reference)
         options = self._options
 
         def probe(a: "nn.Module", b: "nn.Module", settled: bool = True) -> "dict[str, LayerScore]":
             frames = state.batches(options.frames, 1)
-            how = {"estimator": options.estimator, "layout": options.layout, "eval_mode": settled}
-            return CkaProbe(a, b, frames, names, forward=state.forward, **how).scores()  # type: ignore[arg-type]
+            how = options.estimator, state.forward, options.layout, settled, memory.tell
+            return CkaProbe(a, b, frames, names, *how).scores()
 
         found = probe(reference, state.model)
         scores = np.array([found[name].mean for name in names])
@@ -208,6 +226,7 @@ class Comparing(LocalRule):
         figures |= {f"chance/{name}": value for name, value in chance.items() if math.isfinite(value)}
         figures["unscored_layers"] = float(np.isnan(scores).sum())
         figures["probe_frames"] = float(max((len(score.per_frame) for score in found.values()), default=0))
+        figures["probe_extra_bytes"] = float(memory.extra_bytes())
         if options.noise_floor:
             floors = probe(reference, _with_dropout(reference), settled=False)
             floor = np.array([floors[name].mean for name in names])
@@ -247,6 +266,16 @@ def _with_dropout(reference: "nn.Module") -> "nn.Module":
         if "dropout" in type(module).__name__.lower():
             module.train()
     return noisy
+
+
+def _own(state: LocalState) -> "dict[str, Tensor]":
+    """Return a mask of one element for each parameter that was personal in the round before."""
+    import torch
+
+    kept = state.memory.values.get(_PERSONAL)
+    names = set(kept) if isinstance(kept, list) else set()
+    parameters = state.model.named_parameters()
+    return {name: torch.ones(1, dtype=torch.bool, device=p.device) for name, p in parameters if name in names}
 
 
 def _last_mask(memory: Memory, division: Division) -> Bits:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, ClassVar
 from fed_core.config import option
 from fed_core.strategies.base import LocalRule, LocalState, strategies
 from fed_core.strategies.element_masks import ElementMasked, ElementRule, distance
+from fed_core.strategies.local_sim import LocalSim
 from fed_core.types import Array, ModelSignature, TensorSpec
 
 if TYPE_CHECKING:
@@ -53,38 +54,29 @@ class Selecting(ElementRule):
 
     def __init__(self, options: FedSelect) -> None:
         super().__init__(options)
-        self._damping = options.damping
+        self._local_sim = LocalSim(options.damping)
 
     def begin(self, state: LocalState) -> None:
         """Take up the masks, on the model's device where they are needed there."""
         super().begin(state)
-        self._before: list[Tensor] = []
-        if not self._damps():
-            return
+        self._local_sim.begin(self._own(state) if self.masked else None)
+
+    def _own(self, state: LocalState) -> "dict[str, Tensor]":
         import torch
 
-        self._own = {}
+        own = {}
         for name, parameter in state.model.named_parameters():
             if name in self.personal and self.personal[name].any():
-                self._own[name] = torch.tensor(self.personal[name], device=parameter.device)
-
-    def _damps(self) -> bool:
-        return self.masked and self._damping < 1.0
+                own[name] = torch.tensor(self.personal[name], device=parameter.device)
+        return own
 
     def correct_gradient(self, state: LocalState) -> None:
         """Write down where the step begins."""
-        if self._damps():
-            self._before = [parameter.detach().clone() for parameter in state.model.parameters()]
+        self._local_sim.before_step(state.model)
 
     def after_step(self, state: LocalState) -> None:
         """Take back what is too much of the step of shared elements."""
-        if not self._before:  # nothing is damped, or there was no step
-            return
-        for (name, parameter), before in zip(state.model.named_parameters(), self._before, strict=True):
-            damped = before.lerp(parameter.data, self._damping)
-            own = self._own.get(name)
-            parameter.data.copy_(damped if own is None else parameter.data.where(own, damped))
-        self._before = []
+        self._local_sim.after_step(state.model)
 
     def importance(self, state: LocalState) -> Mapping[str, Array]:
         """Return how far training moved the elements."""

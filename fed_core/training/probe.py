@@ -7,6 +7,7 @@ outputs along until they add up to a quarter of the largest one. Beside a bare f
 what the waiting model needs where it stands (input and output of one module), and blocks of 128 KiB in float64.
 
 - A module that is called several times in a forward counts with its last call; one that is not called has no score.
+  Which call is the last is known from the frame before; a frame with fewer calls is run again.
 - Outputs belong to one frame: nothing of the frame before is ever compared.
 - Frames have to come one by one (batch size 1): rows are the tokens of a frame, scores the mean over frames.
 """
@@ -19,21 +20,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from fed_core.errors import ConfigError
 from fed_core.similarity.cka import BIASED, SparseRows, check_estimator, cka, mean_over_frames, sparse_cka
+from fed_core.training.outputs import copied, first_output, is_sparse, plain, rows, size_bytes, sparse_rows
 
 Forward = Callable[[nn.Module, Any], Any]
 
 LAYOUTS = ("features", "released")
-_CHANNELS_FIRST = (
-    nn.modules.conv._ConvNd,
-    nn.modules.batchnorm._NormBase,
-    nn.GroupNorm,
-)
-_NUMPY = (torch.float16, torch.float32, torch.float64)
-_CHANNELS_LAST = (nn.Linear, nn.LayerNorm, nn.MultiheadAttention, nn.Embedding)
 
 
 @dataclass(frozen=True)
@@ -72,6 +67,8 @@ class CkaProbe:
         layout: what is a feature: "features" reads the channels of convolutions and norms and the last axis of linear
             layers, "released" the released code's table, which takes the tokens of a Conv1d for its features.
         eval_mode: put both models into eval mode for the time of the probe; without it the caller chose.
+        tell_bytes: gets the most bytes of outputs that waited or were compared at one time; what the forward pass of
+            the waiting model holds itself is not in it.
     """
 
     model_a: nn.Module
@@ -82,6 +79,7 @@ class CkaProbe:
     forward: Forward = call
     layout: str = "features"
     eval_mode: bool = True
+    tell_bytes: Callable[[int], None] | None = None
 
     def __post_init__(self) -> None:
         check_estimator(self.estimator)
@@ -93,7 +91,7 @@ class CkaProbe:
     def scores(self) -> dict[str, LayerScore]:
         """Return the scores by unit; units that no frame reached have a NaN."""
         found: dict[str, list[_Pair]] = {unit: [] for unit in self.units}
-        both = _Frame(self, None, 0)
+        both = _Frame(self, None, _Known())
 
         def on_first(unit: str, module: nn.Module, output: Any) -> None:
             both.on_first(unit, module, output)
@@ -107,10 +105,51 @@ class CkaProbe:
             _hooks(self.model_b, self.units, on_second),
         ):
             for frame in self.frames:
-                both = _Frame(self, frame, both.largest_bytes)
-                for unit, pair in both.compare().items():
+                known = both.known
+                both = _Frame(self, frame, known)
+                pairs = both.compare()
+                if both.missed:
+                    both = _Frame(self, frame, replace(known, calls={}))
+                    pairs = both.compare()
+                both.known.calls = both.calls()
+                for unit, pair in pairs.items():
                     found[unit].append(pair)
+        if self.tell_bytes is not None:
+            self.tell_bytes(both.known.peak_bytes)
         return {unit: _score(pairs) for unit, pairs in found.items()}
+
+
+class ProbeMemory:
+    """Counts what comparing takes beside the robot's own model.
+
+    On a GPU it is the peak of what PyTorch's allocator gave out, forward passes of both models included. On a CPU there
+    is no such figure: there it is the second model and the outputs that waited or were compared at one time.
+
+    Args:
+        model: the robot's model.
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        devices = {parameter.device for parameter in model.parameters() if parameter.is_cuda}
+        self._device = next(iter(devices), None)
+        self._held = self._told = self._before = 0
+        if self._device is not None:
+            torch.cuda.reset_peak_memory_stats(self._device)
+            self._before = torch.cuda.memory_allocated(self._device)
+
+    def hold(self, model: nn.Module) -> None:
+        """Count a second model."""
+        self._held += sum(tensor.nbytes for tensor in model.state_dict().values())
+
+    def tell(self, count: int) -> None:
+        """Count outputs."""
+        self._told = max(self._told, count)
+
+    def extra_bytes(self) -> int:
+        """Return the most that was held at one time."""
+        if self._device is None:
+            return self._held + self._told
+        return int(torch.cuda.max_memory_allocated(self._device)) - self._before
 
 
 @dataclass(frozen=True)
@@ -131,52 +170,71 @@ _Event = tuple[str, int]
 
 
 @dataclass
+class _Known:
+    """What the frames before tell the next one.
+
+    Attributes:
+        calls: of each module that both models made.
+        largest_bytes: of an output.
+        peak_bytes: of the outputs of both models at one time.
+    """
+
+    calls: Mapping[str, int] = field(default_factory=dict)
+    largest_bytes: int = 0
+    peak_bytes: int = 0
+
+
+@dataclass
 class _Side:
     """One model in one frame.
 
     Attributes:
+        expected: calls of each module; what comes before the last of them is left out.
         outputs: what waits to be compared.
         held_bytes: of those.
         loose: the output that the waiting model may yet overwrite in place; the others are copies.
         sparse: the newest sparse output; a dense one of as many rows (a norm inside a sparse block) has its cells.
     """
 
+    expected: Mapping[str, int]
     calls: Counter[str] = field(default_factory=Counter)
     outputs: dict[_Event, Any] = field(default_factory=dict)
     held_bytes: int = 0
     loose: _Event | None = None
     sparse: Any = None
 
-    def take(self, unit: str, module: nn.Module, output: Any, layout: str) -> _Event:
-        """Keep an output until the other side has it, too; returns its name."""
+    def take(self, unit: str, module: nn.Module, output: Any, layout: str) -> _Event | None:
+        """Keep an output until the other side has it, too; returns its name, None where a later call counts."""
         event = unit, self.calls[unit]
         self.calls[unit] += 1
-        found = _first(output)
-        if _is_sparse(found):
+        found = first_output(output)
+        if is_sparse(found):
             self.sparse = found
+        if self.calls[unit] < self.expected.get(unit, 0):
+            return None
         self.outputs[event] = self._rows(found, module, layout)
-        self.held_bytes += _bytes(self.outputs[event])
+        self.held_bytes += size_bytes(self.outputs[event])
         self.loose = event
         return event
 
     def drop(self, event: _Event) -> Any:
         """Return an output and forget it."""
         value = self.outputs.pop(event)
-        self.held_bytes -= _bytes(value)
+        self.held_bytes -= size_bytes(value)
         return value
 
     def copy_loose(self) -> None:
         """Copy what the model may overwrite when it goes on."""
         if self.loose is not None and self.loose in self.outputs:
-            self.outputs[self.loose] = _copied(self.outputs[self.loose])
+            self.outputs[self.loose] = copied(self.outputs[self.loose])
         self.loose = None
 
     def _rows(self, found: Any, module: nn.Module, layout: str) -> Any:
         if found is None:
             return None
-        if _is_sparse(found):
+        if is_sparse(found):
             return sparse_rows(found)
-        found = _plain(found)
+        found = plain(found)
         if self.sparse is not None and found.ndim == 2 and len(found) == len(self.sparse.features):
             return sparse_rows(self.sparse, found)
         return rows(found, module if layout == "features" else None)
@@ -185,9 +243,9 @@ class _Side:
 class _Frame:
     """One frame in both models, in lock-step."""
 
-    def __init__(self, probe: CkaProbe, frame: Any, largest_bytes: int) -> None:
-        self._probe, self._frame, self.largest_bytes = probe, frame, largest_bytes
-        self._a, self._b = _Side(), _Side()
+    def __init__(self, probe: CkaProbe, frame: Any, known: _Known) -> None:
+        self._probe, self._frame, self.known = probe, frame, known
+        self._a, self._b = _Side(known.calls), _Side(known.calls)
         self._found: dict[str, _Pair] = {}
         self._turn_a, self._turn_b = threading.Lock(), threading.Lock()  # released by the other thread
         self._turn_a.acquire()
@@ -208,6 +266,16 @@ class _Frame:
         if self._error is not None:
             raise self._error
         return self._found
+
+    def calls(self) -> dict[str, int]:
+        """Return how often both models called each module."""
+        return dict(self._a.calls & self._b.calls)
+
+    @property
+    def missed(self) -> bool:
+        """Whether the call that was to count did not come."""
+        made = self.calls()
+        return any(made.get(unit, 0) < count for unit, count in self.known.calls.items() if count > 1)
 
     def _run_first(self) -> None:
         self._turn_a.acquire()
@@ -238,8 +306,10 @@ class _Frame:
         if self._draining:
             raise _Stopped
         event = self._a.take(unit, module, output, self._probe.layout)
-        self.largest_bytes = max(self.largest_bytes, _bytes(self._a.outputs[event]))
-        if self._a.held_bytes > self.largest_bytes // 4:
+        if event is None:
+            return
+        self.known.largest_bytes = max(self.known.largest_bytes, size_bytes(self._a.outputs[event]))
+        if self._a.held_bytes > self.known.largest_bytes // 4:
             self._turn_b.release()
             self._turn_a.acquire()
         self._a.copy_loose()
@@ -247,9 +317,12 @@ class _Frame:
     def on_second(self, unit: str, module: nn.Module, output: Any) -> None:
         """Compare an output of the second model with the first one's, which goes on until it has that."""
         event = self._b.take(unit, module, output, self._probe.layout)
+        if event is None:
+            return
         mine = self._b.drop(event)
         while event not in self._a.outputs and not self._over:
             self._advance()
+        self.known.peak_bytes = max(self.known.peak_bytes, self._a.held_bytes + size_bytes(mine))
         if event in self._a.outputs:
             self._found[unit] = _compared(self._a.drop(event), mine, self._probe.estimator)
 
@@ -265,81 +338,6 @@ def _compared(a: Any, b: Any, estimator: str) -> _Pair:
         width = min(a.features.shape[1], b.features.shape[1])
         return _Pair(sparse_cka(a, b, estimator), min(a.volume, b.volume), width)
     return _Pair(cka(a, b, estimator), min(len(a), len(b)), min(a.shape[1], b.shape[1]))
-
-
-def _bytes(value: Any) -> int:
-    if value is None:
-        return 0
-    return int((value.features if isinstance(value, SparseRows) else value).nbytes)
-
-
-def _copied(value: Any) -> Any:
-    if isinstance(value, SparseRows):
-        return replace(value, features=_copied(value.features))
-    return value.clone() if isinstance(value, Tensor) else None if value is None else value.copy()
-
-
-def _plain(output: Tensor) -> Any:
-    """Return a view as a NumPy array where that is possible: its calls cost half of PyTorch's."""
-    return output.numpy() if output.device.type == "cpu" and output.dtype in _NUMPY else output
-
-
-def rows(output: Any, module: nn.Module | None = None) -> Any:
-    """Return an output as (n, p) rows of samples; a view where that is possible.
-
-    Args:
-        output: tensor or array (B, C, H, W), (a, b, d) with features last, (n, p), (n,), or more axes, of which the
-            first are rows.
-        module: what made it, if its kind shall tell where the features are; None = by the number of axes only.
-    """
-    if output.ndim == 2:
-        return output
-    if output.ndim < 2:
-        return output.reshape(-1, 1)
-    last = output.ndim == 3
-    if isinstance(module, _CHANNELS_LAST):
-        last = True
-    elif isinstance(module, _CHANNELS_FIRST):
-        last = False
-    elif output.ndim > 4:
-        return output.reshape(len(output), -1)
-    if last:
-        return output.reshape(-1, output.shape[-1])
-    maps = output.reshape(output.shape[0], output.shape[1], -1)
-    return maps[0].T if len(maps) == 1 else maps.swapaxes(1, 2).reshape(-1, maps.shape[1])
-
-
-def sparse_rows(tensor: Any, features: Tensor | None = None) -> SparseRows:
-    """Return the active cells of a sparse tensor as spconv has it.
-
-    Args:
-        tensor: with ``features`` (N, C), ``indices`` (N, 1 + axes), the first of which is the place in the batch,
-            ``spatial_shape`` and ``batch_size``.
-        features: other values of the same cells.
-    """
-    shape = [int(tensor.batch_size), *(int(size) for size in tensor.spatial_shape)]
-    cells = torch.zeros(len(tensor.indices), dtype=torch.int64, device=tensor.indices.device)
-    for axis, size in enumerate(shape):
-        cells = cells * size + tensor.indices[:, axis].long()
-    volume = 1
-    for size in shape:
-        volume *= size
-    return SparseRows(tensor.features if features is None else features, cells, volume)
-
-
-def _is_sparse(value: Any) -> bool:
-    names = ("features", "indices", "spatial_shape", "batch_size")
-    return not isinstance(value, Tensor) and all(hasattr(value, name) for name in names)
-
-
-def _first(output: Any) -> Any:
-    """Return the first floating tensor or sparse tensor of an output, None where there is none."""
-    if isinstance(output, Tensor):
-        return output if output.is_floating_point() else None
-    if _is_sparse(output):
-        return output
-    parts = output.values() if isinstance(output, Mapping) else output if isinstance(output, (tuple, list)) else ()
-    return next((found for found in map(_first, parts) if found is not None), None)
 
 
 @contextmanager

@@ -103,7 +103,8 @@ def test_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_gram_form_is_taken_where_samples_are_few() -> None:
     assert cheaper_form(40, 256, 256) == "gram"
-    assert cheaper_form(65, 64, 64) == "feature"
+    assert cheaper_form(127, 64, 64) == "gram"
+    assert cheaper_form(128, 64, 64) == "feature"
 
 
 @both

@@ -265,3 +265,33 @@ def test_dropout_alone_moves_what_follows_it() -> None:
     result = finish(FedCKA(tau=1.0, noise_floor=True), model=tiny(0))
     # The global model against itself is alike everywhere; only the head lies behind the dropout.
     assert result.mask is not None and result.mask[2]
+
+
+def stepped(options: FedCKA, memory: Memory) -> dict[str, float]:
+    """Return how far each parameter of ones moves where the optimiser moves it by one."""
+    here = state(3, memory)
+    rule = options.local_rule()
+    with torch.no_grad():
+        for parameter in here.model.parameters():
+            parameter.fill_(1.0)
+        rule.begin(here)
+        rule.correct_gradient(here)
+        for parameter in here.model.parameters():
+            parameter += 1.0
+        rule.after_step(here)
+    return {name: float(parameter.detach().mean()) - 1.0 for name, parameter in here.model.named_parameters()}
+
+
+def test_local_sim_damps_what_is_shared_from_the_first_mask_on() -> None:
+    memory = Memory({"mask": np.array([False, False, True])}, {"personal": ["head.weight", "head.bias"]})
+    moved = stepped(FedCKA(local_sim=True, damping=0.25), memory)
+    assert moved == pytest.approx({name: 1.0 if name.startswith("head") else 0.25 for name in moved})
+    assert set(stepped(FedCKA(local_sim=True), NOTHING).values()) == {1.0}
+    assert set(stepped(FedCKA(), memory).values()) == {1.0}
+
+
+def test_the_memory_of_the_probe_is_the_global_model_and_what_waits() -> None:
+    told = finish(FedCKA(tau=0.0)).scalars["probe_extra_bytes"]
+    size = sum(tensor.nbytes for tensor in tiny(0).state_dict().values())
+    output = 4 * 8 * 16 * 24  # of the convolution, and of the norm
+    assert size + 2 * output <= told <= size + 3 * output

@@ -12,7 +12,8 @@ from torch import Tensor, nn
 
 from fed_core.errors import ConfigError
 from fed_core.similarity.cka import cka
-from fed_core.training.probe import CkaProbe, rows, sparse_rows
+from fed_core.training.outputs import rows, sparse_rows
+from fed_core.training.probe import CkaProbe
 
 
 class Net(nn.Module):
@@ -274,3 +275,34 @@ class Pair(nn.Module):
 def test_the_first_floating_tensor_of_an_output_counts() -> None:
     found = CkaProbe(net(0, Several), net(1, Several), [torch.randn(1, 9, 4)], ("inner", "inner.linear")).scores()
     assert found["inner"] == found["inner.linear"] and found["inner"].n == 9
+
+
+class Repeats(nn.Module):
+    """Calls its layer as often as the frame says."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer, self.last = nn.Linear(4, 4), nn.Linear(4, 2)
+
+    def forward(self, frame: tuple[int, Tensor]) -> Tensor:
+        times, x = frame
+        for _ in range(times):
+            x = self.layer(x)
+        return self.last(x)
+
+
+def test_the_last_call_counts_whether_a_frame_has_more_or_fewer_than_the_one_before() -> None:
+    a, b = net(0, Repeats), net(1, Repeats)
+    some = [(times, frames(1, (1, 9, 4))[0] + times) for times in (3, 3, 1, 2, 4)]
+    together = CkaProbe(a, b, some, ("layer", "last")).scores()
+    for name in ("layer", "last"):
+        alone = [CkaProbe(a, b, [frame], ("layer", "last")).scores()[name].mean for frame in some]
+        assert together[name].per_frame == tuple(alone)
+
+
+def test_the_bytes_told_are_those_of_outputs_that_are_held_at_one_time() -> None:
+    """Conv: 30 rows of 6 floats on both sides; nothing larger waits, and never all layers."""
+    told: list[int] = []
+    CkaProbe(net(0), net(1), frames(), UNITS, tell_bytes=told.append).scores()
+    largest = 4 * 30 * 6
+    assert len(told) == 1 and 2 * largest <= told[0] <= 4 * largest
