@@ -22,11 +22,12 @@ def evaluate() -> None:
 
 @evaluate_app.command("detection")
 def evaluate_detection(
-    gt: Annotated[Path, typer.Option(help="nuScenes dataroot with one folder v1.0-*.", show_default=False)],
+    gt: Annotated[Path, typer.Option(help="nuScenes dataroot, the folder that holds v1.0-*.", show_default=False)],
     pred: Annotated[Path, typer.Option(help="Detections, a nuScenes submission (JSON).", show_default=False)],
     split: Annotated[
-        str, typer.Option(help="Scenes that are scored (mini_val, val); default: those whose samples FILE names.")
+        str, typer.Option(help="Scenes that are scored (mini_val, val); default: those whose samples --pred names.")
     ] = "",
+    version: Annotated[str, typer.Option(help="Folder of the tables, as v1.0-mini; default: the only one.")] = "",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of the tables.")] = False,
 ) -> None:
     """Score 3D detections by the nuScenes devkit (detection_cvpr_2019): NDS, mAP, errors, and AP of each class.
@@ -35,7 +36,7 @@ def evaluate_detection(
     """
     from fed_core.metrics.detection.files import evaluate_file
 
-    found = evaluate_file(gt, pred, split)
+    found = evaluate_file(gt, pred, split, version)
     if as_json:
         typer.echo(json.dumps(_tree(found), indent=2, allow_nan=False))
     else:

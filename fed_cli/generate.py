@@ -104,14 +104,29 @@ def generate_detection(
 
 
 def _with_progress(unit: str, write: Callable[[Callable[[int, int], None]], object]) -> None:
-    """Run ``write``, which tells how many of how many it has done, under a bar."""
+    """Run ``write``, which tells how many of how many it has done, under a bar; in a log a line for every tenth."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn(unit), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True)) as progress:
-        task = progress.add_task(unit, total=None)
-        write(lambda done, total: progress.update(task, completed=done, total=total))
+    progress = Progress(*columns, console=Console(stderr=True))
+    task = progress.add_task(unit, total=None)
+
+    def draw(done: int, total: int) -> None:
+        progress.start()  # not before: what is refused has no bar
+        progress.update(task, completed=done, total=total)
+
+    def tell(done: int, total: int) -> None:
+        if 10 * done // total > 10 * (done - 1) // total:
+            typer.echo(f"{done} of {total} {unit}", err=True)
+
+    if not progress.console.is_terminal:
+        write(tell)
+        return
+    try:
+        write(draw)
+    finally:
+        progress.stop()
 
 
 def _split(text: str) -> tuple[str, ...]:

@@ -51,7 +51,8 @@ def check(config: Any) -> None:
         value = getattr(config, field.name)
         where = f"{type(config).__name__}.{field.name}"
         if choices and value not in choices:
-            raise ConfigError(f"{where} is {value!r}; choose one of {', '.join(choices)}")
+            told = ", ".join(name or "''" for name in choices)
+            raise ConfigError(f"{where} is {value!r}; choose one of {told}")
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             continue
         if (low is not None and not value >= low) or (high is not None and not value <= high):

@@ -18,7 +18,7 @@ from fed_core.bookkeeping import RunBook
 from fed_core.config import to_tree
 from fed_core.data.bag_writer import record_once
 from fed_core.data.open import SourceConfig, open_source
-from fed_core.errors import ConfigError, StrategyError
+from fed_core.errors import ConfigError, DataError, StrategyError
 from fed_core.fleet import FleetConfig
 from fed_core.roles import events as ev
 from fed_core.roles.aggregator import Aggregator
@@ -209,7 +209,10 @@ class Simulation:
     def _count(self, who: str, effect: ev.CountSamples) -> None:
         network, task = self._fleet.network, self._fleet.task
         request = requests.count_samples(self._samples(who), task, network.name, network.options)
-        self._post(who, self._work(request))
+        try:
+            self._post(who, self._work(request))
+        except (ConfigError, DataError) as err:  # its recordings, of which only the folder is told
+            raise type(err)(f"robot {who}: {err}") from err
 
     def _describe(self, who: str, effect: ev.Describe) -> None:
         self._post(who, self._work(requests.describe(self._samples(who), self._fleet.task, effect.kind, who)))

@@ -12,7 +12,7 @@ from fed_core.data.bag_files import BagFile
 from fed_core.data.bags import BagSequence
 from fed_core.data.m3ed.sequence import M3edSequence
 from fed_core.data.nuscenes.contents import content_table
-from fed_core.data.nuscenes.tables import list_versions, open_tables, told_of
+from fed_core.data.nuscenes.tables import PART, list_versions, open_tables, told_of
 from fed_core.data.open import BAG, find_reader, open_sequence
 from fed_core.data.readers.base import FolderSequence
 from fed_core.data.readers.stored import StoredSequence
@@ -60,6 +60,8 @@ def describe(path: Path, **options: Any) -> Report:
     """
     if path.exists() and find_reader(path) == BAG:
         return _describe_bag(path, options)
+    if path.name in list_versions(path.parent) and (path / "scene.json").is_file():
+        return _describe_scans(path.parent, [path.name])
     if versions := list_versions(path):
         return _describe_scans(path, versions)
     sequence = open_sequence(path, **options)
@@ -103,8 +105,11 @@ def _describe_scans(path: Path, versions: list[str]) -> Report:
     tables = open_tables(path, versions[0])
     with told_of(tables):
         rows, columns, table = content_table(tables)
-    more = f"other versions, which are not shown: {', '.join(versions[1:])}"
-    notes = (more,) if len(versions) > 1 else ()
+    notes: tuple[str, ...] = ()
+    if versions[0].startswith(PART):
+        notes = (f"not finished, {len(versions)} scenes are there; the command that generates it goes on",)
+    elif len(versions) > 1:
+        notes = (f"other versions, to see one name its folder: {', '.join(versions[1:])}",)
     return Report(f"{path}: nuscenes folder", (("layout", "nuscenes"), *rows), columns, table, notes)
 
 

@@ -112,6 +112,7 @@ def drop(key: str) -> Callable[[Any], None]:
         (change("attribute_name", "flying"), "no attribute is called 'flying'; known: pedestrian.moving"),
         (change("translation", [1.0, 2.0]), "translation is [1.0, 2.0]; it needs 3 finite numbers"),
         (change("rotation", [1.0, 0.0, 0.0, float("nan")]), "nan]; it needs 4 finite numbers"),
+        (change("translation", [10**400, 0, 0]), "it needs 3 finite numbers"),
         (change("size", [1.0, 0.0, 2.0]), "size is [1.0, 0.0, 2.0]; all three must be above 0"),
         (change("rotation", [0, 0, 0, 0]), "rotation is [0, 0, 0, 0], which is no quaternion"),
         (change("detection_score", float("nan")), "detection_score is nan; it needs a finite number"),
@@ -151,6 +152,8 @@ def test_too_many_boxes_unknown_samples_and_files_that_are_none(root: Path, file
 
     (tmp_path / "cut.json").write_text('{"results": {')
     assert "cut.json is no JSON: " in refusal(root, tmp_path / "cut.json")
+    (tmp_path / "deep.json").write_text("[" * 100_000)
+    assert "deep.json is no JSON: " in refusal(root, tmp_path / "deep.json")
     assert "cannot read" in refusal(root, tmp_path / "gone.json")
 
 
@@ -160,7 +163,9 @@ def test_folders_that_hold_no_or_many_versions(root: Path, file: Path, tmp_path:
 
     for name in ("v1.0-mini", "v1.0-trainval"):
         (tmp_path / name).mkdir()
-    assert "has the versions v1.0-mini, v1.0-trainval" in refusal(tmp_path, file)
+    assert "has the versions v1.0-mini, v1.0-trainval; name one" in refusal(tmp_path, file)
+    assert "v1.0-mini has no category.json" in refusal(tmp_path, file, "--version", "v1.0-mini")
+    assert "has no folder v1.0-test; versions there: v1.0-mini" in refusal(tmp_path, file, "--version", "v1.0-test")
 
     (tmp_path / "v1.0-trainval").rmdir()
     shutil.copy(root / "v1.0-mini" / "scene.json", tmp_path / "v1.0-mini")

@@ -33,9 +33,11 @@ def test_generate_detection_writes_nuscenes_tables_of_chosen_domains(tmp_path: P
     assert "A boston_day_clear: 1 training and 0 validation scenes" in done.output
     assert "E singapore_night_rain: 1 training and 1 validation scenes" in done.output
     assert "singapore_day" not in done.output and "synthetic data in" in done.output
+    assert "2 of 6 keyframes" in done.output and "6 of 6 keyframes" in done.output
     assert len(list((tmp_path / "det" / "samples" / "CAM_BACK").glob("*.jpg"))) == 6
     again = RUN.invoke(app, ["generate", "detection", "--out", str(tmp_path / "det"), *tiny, "--seed", "1"])
-    assert again.exit_code == 2 and "holds data of another recipe" in again.output
+    assert again.exit_code == 2 and again.output.startswith("error: ") and again.output.count("\n") == 1
+    assert "holds data of another recipe" in again.output
     bad = RUN.invoke(app, ["generate", "detection", "--out", str(tmp_path / "no"), "--train-scenes", "1,x"])
     assert bad.exit_code == 2 and "--train-scenes is '1,x'; give counts with commas between" in bad.output
     assert not (tmp_path / "no").exists()

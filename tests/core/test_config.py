@@ -18,6 +18,7 @@ from fed_core.errors import ConfigError
 class Inner:
     rate_hz: float = option(10.0, help="rate", unit="Hz", low=0.1, high=100.0)
     name: str = option("a", help="name", choices=("a", "b"))
+    mode: str = option("", help="mode", choices=("", "slow"))
 
     def __post_init__(self) -> None:
         check(self)
@@ -64,7 +65,7 @@ def test_builds_a_tree_with_its_defaults() -> None:
         ([], r"Outer: expected keys and values, got \[\]"),
         (None, "Outer: expected keys and values, got None"),
         ({"robot": "a", "cuont": 1}, "Outer: unknown key 'cuont'; known: robot, count, ceiling"),
-        ({"robot": "a", "inner": {"rate": 1}}, "Outer.inner: unknown key 'rate'; known: rate_hz, name"),
+        ({"robot": "a", "inner": {"rate": 1}}, "Outer.inner: unknown key 'rate'; known: rate_hz, name, mode"),
         ({"robot": "a", "more": [{}, {"rate": 1}]}, r"Outer.more\[1\]: unknown key 'rate'"),
         ({"robot": 1}, "Outer.robot: expected str, got 1"),
         ({"robot": "a", "count": 1.5}, "Outer.count: expected int, got 1.5"),
@@ -85,6 +86,7 @@ def test_builds_a_tree_with_its_defaults() -> None:
         ({"robot": "a", "inner": {"rate_hz": 0.0}}, r"^Inner.rate_hz is 0.0; it must lie between 0.1 and 100.0$"),
         ({"robot": "a", "inner": {"rate_hz": float("nan")}}, "^Inner.rate_hz is nan; it must lie between"),
         ({"robot": "a", "inner": {"name": "c"}}, "^Inner.name is 'c'; choose one of a, b$"),
+        ({"robot": "a", "inner": {"mode": "c"}}, "^Inner.mode is 'c'; choose one of '', slow$"),
     ],
 )
 def test_tells_every_mistake_with_its_place(tree: Any, words: str) -> None:

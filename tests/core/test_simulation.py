@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from fed_core.errors import ConfigError, StoreError
+from fed_core.data.open import SourceConfig
+from fed_core.errors import ConfigError, DataError, StoreError
 from fed_core.fleet import FleetConfig, NamedOptions, RobotEntry
 from fed_core.roles.messages import FleetPlan
 from fed_core.simulation import Simulation, SimulationView
@@ -25,8 +26,6 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def fleet(strategy: str = "fedavg", rounds: int = 2) -> FleetConfig:
-    from fed_core.data.open import SourceConfig
-
     return FleetConfig(
         run="run",
         robots=tuple(RobotEntry(name, SourceConfig(data=name)) for name in ("ana", "ben")),
@@ -119,6 +118,11 @@ def test_tells_mistakes(base: Path, tmp_path: Path) -> None:
     live = replace(fleet(), robots=(RobotEntry("ana"),))
     with pytest.raises(ConfigError, match="robot 'ana' has no source; a simulation needs one for each robot"):
         simulate(live, base, tmp_path / "a")
+    lost = replace(
+        fleet(), robots=(RobotEntry("ana", SourceConfig(data="ana")), RobotEntry("ben", SourceConfig("gone")))
+    )
+    with pytest.raises(DataError, match="^robot ben: .*gone"):
+        simulate(lost, base, tmp_path / "lost")
     with pytest.raises(ConfigError, match="no network is called 'huge'"):
         simulate(replace(fleet(), network=NamedOptions("huge")), base, tmp_path / "b")
     simulate(fleet(rounds=0), base, tmp_path / "c")

@@ -28,6 +28,8 @@ TABLES = (
     "map",
 )
 LIDAR = "LIDAR_TOP"
+#: Start of the version folders of single scenes, which generating leaves where it was stopped.
+PART = "v1.0-part-"
 Record: TypeAlias = dict[str, Any]
 #: Sets of tables that stay open; that of all of nuScenes takes some gigabytes.
 _KEPT = 4
@@ -88,6 +90,8 @@ def find_version(root: Path) -> str:
     if not root.is_dir():
         raise DataError(f"{root} is not a folder")
     found = list_versions(root)
+    if found and all(name.startswith(PART) for name in found):
+        raise DataError(f"{root} is not finished ({len(found)} scenes); the command that generates it goes on there")
     if len(found) != 1:
         told = f"has the versions {', '.join(found)}; name one" if found else "holds no folder v1.0-*"
         raise DataError(f"{root} {told}; a nuScenes dataroot holds its tables, as v1.0-trainval, and samples")

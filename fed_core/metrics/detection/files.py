@@ -36,18 +36,19 @@ class Evaluated:
     num_samples: int
 
 
-def evaluate_file(dataroot: Path, file: Path, split: str = "") -> Evaluated:
+def evaluate_file(dataroot: Path, file: Path, split: str = "", version: str = "") -> Evaluated:
     """Score a file of predictions (a nuScenes submission).
 
     Args:
-        dataroot: holds one folder ``v1.0-*`` with the tables.
+        dataroot: holds a folder ``v1.0-*`` with the tables.
         file: JSON with ``results``.
         split: scenes that are scored; "" = those whose samples the file names, each of which it must cover.
+        version: folder of the tables; "" = the only one.
 
     Raises:
         DataError: tables or file are missing or broken, or the file leaves out samples.
     """
-    version = find_version(dataroot)
+    version = version or find_version(dataroot)
     results = read_results(file)
     tables = open_tables(dataroot, version)
     unknown = sorted(set(results) - {sample["token"] for sample in tables.sample})
@@ -67,7 +68,7 @@ def read_results(file: Path) -> Results:
         tree = json.loads(file.read_text())
     except OSError as err:
         raise DataError(f"cannot read {file}: {err.strerror}") from err
-    except ValueError as err:
+    except (ValueError, RecursionError) as err:
         raise DataError(f"{file} is no JSON: {err}") from err
     results = tree.get("results") if isinstance(tree, dict) else None
     if not isinstance(results, dict) or not results:
@@ -116,7 +117,10 @@ def _check_names(box: Mapping[str, Any], token: str, where: str) -> None:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    try:
+        return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    except OverflowError:  # a whole number that no float holds
+        return False
 
 
 def _by_scene(tables: Any) -> dict[str, list[str]]:

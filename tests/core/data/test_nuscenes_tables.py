@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from fed_core.data.inspect import describe
-from fed_core.data.nuscenes.tables import TABLES, find_version, list_versions, open_tables
+from fed_core.data.nuscenes.tables import PART, TABLES, find_version, list_versions, open_tables
 from fed_core.errors import DataError
+from fed_core.scenes.domains.dataset import DomainOptions, _part, plan
 from tests.core.data.nuscenes_trees import VERSION, edit_table, write_scenes
 
 SCENE = ("scene-a", "boston-seaport", "Rain", "train")
@@ -71,6 +72,26 @@ def test_version_is_found_or_asked_for(tmp_path: Path) -> None:
         open_tables(tmp_path, "v1.0-test")
     with pytest.raises(DataError, match=re.escape("has no folder v1.0-test; versions there: none")):
         open_tables(tmp_path / "v1.0-mini", "v1.0-test")
+
+
+def test_scenes_that_are_not_merged_are_no_versions_to_choose_from(tmp_path: Path) -> None:
+    assert _part(next(plan(DomainOptions()))).startswith(PART)
+    for number in range(2):
+        write_scenes(tmp_path, [SCENE], frames=1)
+        (tmp_path / VERSION).rename(tmp_path / f"{PART}{number}")
+    with pytest.raises(DataError, match=re.escape(f"{tmp_path} is not finished (2 scenes); the command that gener")):
+        open_tables(tmp_path)
+    assert describe(tmp_path).notes == ("not finished, 2 scenes are there; the command that generates it goes on",)
+
+
+def test_one_version_of_several_is_described_by_its_folder(tmp_path: Path) -> None:
+    for frames, name in ((1, "v1.0-mini"), (2, "v1.0-trainval")):
+        write_scenes(tmp_path, [SCENE], frames=frames)
+        (tmp_path / VERSION).rename(tmp_path / name)
+    assert describe(tmp_path).notes == ("other versions, to see one name its folder: v1.0-trainval",)
+    report = describe(tmp_path / "v1.0-trainval")
+    assert dict(report.rows)["version"] == "v1.0-trainval"
+    assert report.table[0][3] == "2" and not report.notes
 
 
 def test_missing_tables_are_named(tmp_path: Path) -> None:
@@ -141,4 +162,4 @@ def test_inspect_tells_domains_and_what_is_there(tmp_path: Path) -> None:
         ("none of the five", "val", "1", "3", "6"),
     )
     (tmp_path / "v1.0-other").mkdir()
-    assert describe(tmp_path).notes == ("other versions, which are not shown: v1.0-other",)
+    assert describe(tmp_path).notes == ("other versions, to see one name its folder: v1.0-other",)
