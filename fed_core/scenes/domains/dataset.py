@@ -1,6 +1,5 @@
 """Writes the five-domain driving set scene by scene as nuScenes tables; goes on where it was stopped."""
 
-import json
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -9,13 +8,12 @@ from pathlib import Path
 from fed_core.config import check, option, to_tree
 from fed_core.data.nuscenes.records import merge_tables
 from fed_core.data.nuscenes.writer import TableWriter
-from fed_core.errors import ConfigError, DataError
+from fed_core.errors import ConfigError
 from fed_core.scenes.domains.kinds import KINDS, domain_kind
 from fed_core.scenes.domains.lidar import Lidar, lidar_to_ego
 from fed_core.scenes.domains.scenario import CAMERAS, KEYFRAME_S, DomainScene, Recording
-from fed_core.wire.files import write_text
+from fed_core.scenes.recipes import claim
 
-RECIPE = "recipe.json"
 #: Name of the version folder.
 GENERATED = "v1.0-generated"
 #: Changes where the same recipe gives other files.
@@ -113,7 +111,7 @@ def generate(folder: Path, options: DomainOptions | None = None, on_step: OnStep
         DataError: the folder holds something else, or cannot be written.
     """
     options = options or DomainOptions()
-    _claim(folder, options)
+    claim(folder, {"set": "detection", "version": VERSION, **to_tree(options)})
     planned = list(plan(options))
     if (folder / GENERATED).exists():
         return _tidied(folder, planned)
@@ -172,19 +170,3 @@ def _start_ns(scene: PlannedScene) -> int:
     """Return the time of the first keyframe; no two scenes overlap."""
     number = (list(KINDS).index(scene.letter) * len(SPLITS) + SPLITS.index(scene.split)) * 1000 + scene.index
     return _FIRST_NS + number * _SCENE_NS
-
-
-def _claim(root: Path, options: DomainOptions) -> None:
-    """Note the recipe in the folder; one that holds another recipe or other files is refused."""
-    recipe = json.dumps({"set": "detection", "version": VERSION, **to_tree(options)}) + "\n"
-    path = root / RECIPE
-    try:
-        root.mkdir(parents=True, exist_ok=True)
-        if not path.exists():
-            if any(root.iterdir()):
-                raise DataError(f"{root} is not empty; choose a new folder")
-            write_text(path, recipe)
-        elif path.read_text() != recipe:
-            raise DataError(f"{root} holds data of another recipe ({RECIPE}); choose a new folder, or delete this one")
-    except OSError as err:
-        raise DataError(f"cannot write {root}: {err.strerror}") from err

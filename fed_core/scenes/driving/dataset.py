@@ -1,6 +1,5 @@
 """Writes the stand-in for OPV2V: clients, scenarios and frames as files; goes on where it was stopped."""
 
-import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -14,12 +13,12 @@ from fed_core.config import check, option, to_tree
 from fed_core.data.image_files import encode_png
 from fed_core.data.opv2v.files import GENERATED_YEAR, SPLITS, write_whole
 from fed_core.data.opv2v.use_cases import OWN_FILE
-from fed_core.errors import ConfigError, DataError
+from fed_core.errors import ConfigError
 from fed_core.scenes.driving.carriers import CLIENTS, client_kind
 from fed_core.scenes.driving.scenario import Recorded, Recording, Scenario
+from fed_core.scenes.recipes import claim
 from fed_core.wire.files import write_text
 
-RECIPE = "recipe.json"
 #: Changes where the same recipe gives other files.
 VERSION = 1
 RATE_HZ = 10.0
@@ -120,7 +119,7 @@ def generate(
         DataError: the folder holds something else, or cannot be written.
     """
     options = options or DrivingOptions()
-    _claim(root, options)
+    claim(root, {"version": VERSION, **to_tree(options)})
     if (root / OWN_FILE).exists():
         return root
     planned = list(plan(options))
@@ -173,22 +172,6 @@ def _write_frame(folder: Path, name: str, recorded: Recorded) -> None:
         write_whole(folder / f"{name}_bev_{label}.png", encode_png(picture, _COMPRESSION))
     poses = yaml.dump(recorded.poses, Dumper=_DUMPER, default_flow_style=None, sort_keys=False)
     write_whole(folder / f"{name}.yaml", poses.encode())
-
-
-def _claim(root: Path, options: DrivingOptions) -> None:
-    """Note the recipe in the folder; one that holds another recipe or other files is refused."""
-    recipe = json.dumps({"version": VERSION, **to_tree(options)})
-    path = root / RECIPE
-    try:
-        root.mkdir(parents=True, exist_ok=True)
-        if not path.exists():
-            if any(root.iterdir()):
-                raise DataError(f"{root} is not empty; choose a new folder")
-            write_text(path, recipe + "\n")
-        elif path.read_text() != recipe + "\n":
-            raise DataError(f"{root} holds data of another recipe ({RECIPE}); choose a new folder, or delete this one")
-    except OSError as err:
-        raise DataError(f"cannot write {root}: {err.strerror}") from err
 
 
 def _use_case(options: DrivingOptions, planned: Sequence[PlannedScenario]) -> list[dict[str, Any]]:
