@@ -6,20 +6,17 @@ from typing import Any
 import numpy as np
 
 from fed_cli.fleetrun.pictures import new_grid, save_grid
+from fed_core.study.detection.pictures import corners_of, edges_in
 from fed_core.types import DETECTION_CLASSES, Array
 
 #: Half a side of the view from above [m].
 _SIDE_M = 35.0
 #: Boxes with a lower score are left out of the pictures.
 _MIN_SCORE = 0.2
-#: Corners of a box as signs along length, width and height, and the edges between them.
-_SIGNS = np.array([[x, y, z] for z in (-1, 1) for x, y in ((1, 1), (1, -1), (-1, -1), (-1, 1))])
-_EDGES = [(a, (a + 1) % 4) for a in range(4)]
-_EDGES += [(a + 4, b + 4) for a, b in _EDGES] + [(a, a + 4) for a in range(4)]
 #: Columns of kept boxes: centre, size, yaw, label, score.
 _YAW, _LABEL, _SCORE = 6, 7, 8
-#: A point nearer than this to the camera's plane has no place in its picture [m].
-_NEAR_M = 0.5
+#: Corners of the upper face, around.
+_ABOVE = [0, 1, 5, 4, 0]
 
 
 def draw_scans(folder: Path, summary: dict[str, Any], methods: list[str]) -> Path:
@@ -40,35 +37,15 @@ def draw_scans(folder: Path, summary: dict[str, Any], methods: list[str]) -> Pat
     return save_grid(figure, folder)
 
 
-def corners(box: Array) -> Array:
-    """Return the corners (8, 3) [m] of a box: centre, size, yaw."""
-    offsets = _SIGNS * box[3:6] / 2
-    cosine, sine = np.cos(box[_YAW]), np.sin(box[_YAW])
-    x, y = offsets[:, 0] * cosine - offsets[:, 1] * sine, offsets[:, 0] * sine + offsets[:, 1] * cosine
-    return np.stack([x, y, offsets[:, 2]], axis=1) + box[:3]
-
-
-def edges_in_picture(box: Array, to_pixel: Array) -> list[Array]:
-    """Return the edges (2, 2) of a box in pixels; those that reach behind the camera are left out.
-
-    Args:
-        box: centre, size, yaw.
-        to_pixel: (3, 4) from the LiDAR frame to (u d, v d, d).
-    """
-    places = np.hstack([corners(box), np.ones((8, 1))]) @ to_pixel.T
-    return [
-        places[[a, b], :2] / places[[a, b], 2:] for a, b in _EDGES if places[a, 2] > _NEAR_M and places[b, 2] > _NEAR_M
-    ]
-
-
 def _draw_picture(axis: Any, file: dict[str, Array]) -> None:
     height, width = file["image"].shape[:2]
     axis.set_xlim(-0.5, width - 0.5)
     axis.set_ylim(height - 0.5, -0.5)
     for key, colour in (("true_boxes", "white"), ("said_boxes", "")):
-        for box in _clear(file[key]):
-            for edge in edges_in_picture(box, file["to_pixel"]):
-                axis.plot(edge[:, 0], edge[:, 1], color=colour or _colour(box), linewidth=0.6)
+        boxes = _clear(file[key])
+        for box, corners in zip(boxes, _corners(boxes), strict=True):
+            for edge in edges_in(corners[None], file["to_pixel"]):
+                axis.plot(*np.transpose(edge), color=colour or _colour(box), linewidth=0.6)
 
 
 def _draw_from_above(axis: Any, points: Array, boxes: Array) -> None:
@@ -78,9 +55,13 @@ def _draw_from_above(axis: Any, points: Array, boxes: Array) -> None:
     axis.set_aspect("equal")
     axis.plot(points[:, 0], points[:, 1], ",", color="#808080", alpha=0.6)
     axis.plot(0, 0, marker="^", markersize=4, color="white")
-    for box in _clear(boxes):
-        ring = corners(box)[[0, 1, 2, 3, 0]]
-        axis.plot(ring[:, 0], ring[:, 1], color=_colour(box), linewidth=0.8)
+    clear = _clear(boxes)
+    for box, corners in zip(clear, _corners(clear), strict=True):
+        axis.plot(*corners[_ABOVE, :2].T, color=_colour(box), linewidth=0.8)
+
+
+def _corners(boxes: Array) -> Array:
+    return corners_of(boxes[:, :3], boxes[:, 3:_YAW], boxes[:, _YAW])
 
 
 def _clear(boxes: Array) -> Array:

@@ -24,7 +24,8 @@ DOMAINS = {
     "D": "singapore_night_clear",
     "E": "singapore_night_rain",
 }
-#: Scenes of the domains in nuScenes v1.0-trainval.
+PUBLISHED_VERSION = "v1.0-trainval"
+#: Scenes of the domains in that version of nuScenes.
 PUBLISHED_COUNTS = {
     TRAIN: dict(zip(DOMAINS.values(), (265, 125, 226, 71, 13), strict=True)),
     VAL: dict(zip(DOMAINS.values(), (53, 24, 58, 12, 3), strict=True)),

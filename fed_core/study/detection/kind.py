@@ -7,7 +7,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fed_core.config import from_tree
-from fed_core.data.nuscenes.domains import DOMAINS, TRAIN, VAL, split_domains
+from fed_core.data.nuscenes.domains import (
+    DOMAINS,
+    PUBLISHED_VERSION,
+    TRAIN,
+    VAL,
+    check_published_counts,
+    split_domains,
+)
 from fed_core.data.nuscenes.sequence import CAMERAS, NuScenesOptions
 from fed_core.data.nuscenes.source import READER
 from fed_core.data.nuscenes.tables import find_version, open_tables
@@ -42,6 +49,8 @@ class DetectionKind(Kind):
     def recorded(self, config: StudyConfig, data: Path) -> Scenario:
         """Return the scenario of a nuScenes dataroot, of the data set or of `fedperc generate detection`."""
         version = config.detection.reader.get("version") or find_version(data)
+        if version == PUBLISHED_VERSION:
+            _compare_counts(data, version)
         return scenario_of([data], config.detection, synthetic=str(version).endswith(_GENERATED))
 
     def scores(self, run: Run) -> Scores:
@@ -127,6 +136,14 @@ def _found(roots: Sequence[Path], settings: DetectionSettings) -> dict[str, _Dom
         where = ", ".join(map(str, roots))
         _log.warning("%s lacks training or test scenes of %s, left out", where, ", ".join(lacking))
     return {domain: found[domain] for domain in DOMAINS.values() if domain in found}
+
+
+def _compare_counts(data: Path, version: str) -> None:
+    """Tell in the log where the scenes are not those that the paper's figures are of (fedcka spec 7.1)."""
+    try:
+        check_published_counts(split_domains(open_tables(data, version)))
+    except DataError as err:
+        _log.warning("%s: %s; figures do not compare with published ones", data / version, err)
 
 
 def held_out(domain: str, scenes: Sequence[str], share: float) -> tuple[Sequence[str], Sequence[str]]:

@@ -12,6 +12,7 @@ from fed_core.study.png import write_png
 from fed_core.types import Boxes3D, DetectionFrame, ScanFrame
 
 Picture = npt.NDArray[np.uint8]
+Floats = npt.NDArray[np.float64]
 Colour = tuple[int, int, int]
 
 TRUE: Colour = (60, 200, 90)
@@ -69,7 +70,8 @@ def draw_bev(frame: ScanFrame, sets: Sequence[tuple[Boxes3D, Colour]]) -> Pictur
     columns, rows = pixels[there].astype(int).T
     canvas[rows, columns] = (120, 120, 130)
     for boxes, colour in sets:
-        for corners, centre in zip(corners_of(boxes), boxes.centres, strict=True):
+        every = corners_of(boxes.centres, boxes.sizes, boxes.yaws)
+        for corners, centre in zip(every, boxes.centres, strict=True):
             outline = _from_above(corners[[0, 1, 5, 4], :2])
             cv2.polylines(canvas, [np.rint(outline).astype(np.int32)], True, colour, 1, cv2.LINE_AA)
             front = _from_above(corners[[0, 1], :2].mean(0, keepdims=True))[0]
@@ -84,53 +86,60 @@ def draw_cameras(frame: ScanFrame, boxes: Boxes3D, colour: Colour) -> Picture:
     """
     lowest = min(image.shape[0] for image in frame.images)
     height = lowest * max(1, ENLARGED_PX // lowest)
-    corners = corners_of(boxes)
+    corners = corners_of(boxes.centres, boxes.sizes, boxes.yaws)
     shown = []
     for image, matrix, pose in zip(frame.images, frame.intrinsics, frame.lidar_to_camera, strict=True):
         factor = height / image.shape[0]
         size = (round(image.shape[1] * factor), height)
         canvas = cv2.resize(np.ascontiguousarray(image), size, interpolation=cv2.INTER_NEAREST)
-        for a, b in _edges_in(corners, pose, matrix):
+        for a, b in edges_in(corners, matrix @ pose[:3]):
             cv2.line(canvas, _pixel(a * factor), _pixel(b * factor), colour, 1, cv2.LINE_AA)
         shown.append(canvas)
     return np.ascontiguousarray(np.concatenate(shown, 1), np.uint8)
 
 
-def corners_of(boxes: Boxes3D) -> npt.NDArray[np.float64]:
-    """Return the corners of boxes in their own axes' frame, (M, 8, 3) float64 [m]; the first four are the front."""
-    local = _CORNERS[None] * boxes.sizes[:, None] / 2
-    cos, sin = np.cos(boxes.yaws)[:, None], np.sin(boxes.yaws)[:, None]
+def corners_of(centres: Floats, sizes: Floats, yaws: Floats) -> Floats:
+    """Return the corners of boxes, (M, 8, 3) float64 [m]; the first four are the front, two above and two below.
+
+    Args:
+        centres: (M, 3) [m].
+        sizes: (M, 3) length, width, height [m].
+        yaws: (M,) [rad].
+    """
+    local = _CORNERS[None] * sizes[:, None] / 2
+    cos, sin = np.cos(yaws)[:, None], np.sin(yaws)[:, None]
     x, y = local[..., 0] * cos - local[..., 1] * sin, local[..., 0] * sin + local[..., 1] * cos
-    turned: npt.NDArray[np.float64] = np.stack([x, y, local[..., 2]], -1) + boxes.centres[:, None]
+    turned: Floats = np.stack([x, y, local[..., 2]], -1) + centres[:, None]
     return turned
+
+
+def edges_in(corners: Floats, to_pixel: Floats) -> Iterator[tuple[Floats, Floats]]:
+    """Yield both ends in pixels of the edges of the boxes that are wholly before a camera.
+
+    Args:
+        corners: (M, 8, 3) [m], see :func:`corners_of`.
+        to_pixel: (3, 4) from their frame to (u d, v d, d), d the depth [m].
+    """
+    for flat in corners @ to_pixel[:, :3].T + to_pixel[:, 3]:
+        if not (flat[:, 2] > _NEAR_M).all():
+            continue
+        pixels = flat[:, :2] / flat[:, 2:]
+        for a, b in _EDGES:
+            yield pixels[a], pixels[b]
 
 
 def _write(path: Path, rgb: Picture) -> None:
     write_png(path, rgb[..., ::-1])
 
 
-def _edges_in(
-    corners: npt.NDArray[np.float64], pose: npt.NDArray[np.float64], matrix: npt.NDArray[np.float64]
-) -> Iterator[tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]]:
-    """Yield both ends in pixels of the edges that are wholly before a camera."""
-    seen = corners @ pose[:3, :3].T + pose[:3, 3]
-    for box in seen:
-        if not (box[:, 2] > _NEAR_M).all():
-            continue
-        flat = box @ matrix.T
-        pixels = flat[:, :2] / flat[:, 2:]
-        for a, b in _EDGES:
-            yield pixels[a], pixels[b]
-
-
-def _from_above(points: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+def _from_above(points: npt.NDArray[Any]) -> Floats:
     """Return pixels (column, row) of points (P, 2) [m] with x right and y up."""
     scale = SIDE_PX / (2 * REACH_M)
-    pixels: npt.NDArray[np.float64] = np.stack([points[:, 0] + REACH_M, REACH_M - points[:, 1]], 1) * scale
+    pixels: Floats = np.stack([points[:, 0] + REACH_M, REACH_M - points[:, 1]], 1) * scale
     return pixels
 
 
-def _pixel(place: npt.NDArray[np.float64]) -> tuple[int, int]:
+def _pixel(place: Floats) -> tuple[int, int]:
     """Return a pixel for OpenCV, which takes no numbers beyond 16 bits or so."""
     column, row = np.clip(np.rint(place), -10_000, 10_000)
     return int(column), int(row)

@@ -12,7 +12,7 @@ from fed_cli.fleetrun.contents import contents
 from fed_cli.fleetrun.map_pictures import draw_maps
 from fed_cli.fleetrun.pictures import draw_grid
 from fed_cli.fleetrun.report import show, summarise
-from fed_cli.fleetrun.scan_pictures import corners, draw_scans, edges_in_picture
+from fed_cli.fleetrun.scan_pictures import draw_scans
 from tests.cli.fleetrun import scored
 
 
@@ -105,16 +105,3 @@ def test_one_picture_row_per_kept_scan(tmp_path: Path) -> None:
     # 5 columns of 2.6 inch and 2 rows of 2.5 inch at 110 dots per inch
     assert image.shape[:2] == (550, 1430)
     assert float(np.ptp(image[..., :3])) > 0.5
-
-
-def test_the_edges_of_a_box_lie_where_the_camera_sees_them() -> None:
-    """A camera at the LiDAR that looks along y: x to the right, z up, focal length 20, the middle at (16, 8)."""
-    to_pixel = np.array([[20.0, 16, 0, 0], [0, 8, -20, 0], [0, 1, 0, 0]])
-    ahead = np.array([0.0, 10.0, 0.0, 2.0, 2.0, 2.0, 0.0])
-    assert corners(ahead)[:, 1].tolist() == [11.0, 9.0, 9.0, 11.0] * 2
-    edges = np.array(edges_in_picture(ahead, to_pixel))
-    assert edges.shape == (12, 2, 2)
-    # The nearest corner on the right, above: (1, 9, 1).
-    assert np.isclose(edges, [16 + 20 / 9, 8 - 20 / 9]).all(-1).any()
-    behind = ahead * [1, -1, 1, 1, 1, 1, 1]
-    assert edges_in_picture(behind, to_pixel) == []

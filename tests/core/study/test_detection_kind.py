@@ -157,3 +157,16 @@ def test_a_detection_study_tunes_nothing() -> None:
     }
     with pytest.raises(ConfigError, match="a study of the scenario 'detection-domains' tunes nothing"):
         from_tree(StudyConfig, tree)
+
+
+def test_a_folder_that_is_not_all_of_trainval_is_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    root = write(tmp_path, boston_day_clear=(3, 1), singapore_day_clear=(2, 1))
+    (version,) = root.glob("v1.0-*")
+    version.rename(root / "v1.0-trainval")
+
+    with caplog.at_level(logging.WARNING):
+        scenario = DetectionKind().recorded(config(), root)
+
+    assert not scenario.synthetic
+    told = "v1.0-trainval: domain boston_day_clear has 3 train scenes, published are 265; this is not the whole of"
+    assert told in caplog.text

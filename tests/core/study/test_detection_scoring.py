@@ -98,8 +98,23 @@ def one_box(centre: tuple[float, float, float], yaw: float = 0.0, score: float =
     )
 
 
+def corners_of(box: Boxes3D) -> Any:
+    return pictures.corners_of(box.centres, box.sizes, box.yaws)
+
+
+def test_the_edges_of_a_box_lie_where_the_camera_sees_them() -> None:
+    """A camera at the LiDAR that looks along y: x to the right, z up, focal length 20, the middle at (16, 8)."""
+    to_pixel = np.array([[20.0, 16, 0, 0], [0, 8, -20, 0], [0, 1, 0, 0]])
+    edges = np.array(list(pictures.edges_in(corners_of(one_box((0.0, 10.0, 0.0))), to_pixel)))
+
+    assert edges.shape == (12, 2, 2)
+    # The nearest corner on the right, above: (4, 8, 1).
+    assert np.isclose(edges, [16 + 20 * 4 / 8, 8 - 20 / 8]).all(-1).any()
+    assert not list(pictures.edges_in(corners_of(one_box((0.0, -10.0, 0.0))), to_pixel))
+
+
 def test_corners_by_hand() -> None:
-    corners = pictures.corners_of(one_box((10.0, 0.0, 1.0), yaw=np.pi / 2))[0]
+    corners = corners_of(one_box((10.0, 0.0, 1.0), yaw=np.pi / 2))[0]
 
     assert np.allclose(corners[:4, 1], 4.0)  # the front looks along y
     assert np.allclose(sorted(corners[:, 0])[:4], 8.0) and np.allclose(sorted(corners[:, 0])[4:], 12.0)
