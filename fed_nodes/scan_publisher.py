@@ -9,7 +9,7 @@ from sensor_msgs.msg import CameraInfo, Image, PointCloud2
 from std_msgs.msg import Header
 from visualization_msgs.msg import MarkerArray
 
-from fed_core.data.nuscenes.mounts import LIDAR
+from fed_core.data.nuscenes.tables import LIDAR
 from fed_core.errors import DataError
 from fed_core.types import DetectionFrame
 from fed_nodes import qos

@@ -76,7 +76,7 @@ def read_boxes(tables: "NuScenes", sample: Record, lidar_to_global: Floats, min_
         lidar_to_global: (4, 4) at the LiDAR's time.
         min_points: boxes with fewer LiDAR points are left out.
     """
-    notes = list(wanted(tables, sample, min_points))
+    notes = list(_wanted(tables, sample, min_points))
     to_lidar = inverse(lidar_to_global)
     poses = np.array([to_lidar @ matrix_of(note) for note, _ in notes]).reshape(-1, 4, 4)
     # nuScenes has width, length, height.
@@ -95,7 +95,7 @@ def read_boxes(tables: "NuScenes", sample: Record, lidar_to_global: Floats, min_
     )
 
 
-def wanted(tables: "NuScenes", sample: Record, min_points: int) -> Iterator[tuple[Record, int]]:
+def _wanted(tables: "NuScenes", sample: Record, min_points: int) -> Iterator[tuple[Record, int]]:
     """Yield the annotations of a keyframe that are of the ten classes and have enough points, with their label."""
     for token in sample["anns"]:
         note = tables.get("sample_annotation", token)

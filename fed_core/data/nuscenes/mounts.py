@@ -5,10 +5,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from fed_core.data.nuscenes.tables import LIDAR
 from fed_core.types import ScanFrame
-
-#: Topic prefix of the LiDAR.
-LIDAR = "LIDAR_TOP"
 
 Tree = dict[str, dict[str, Any]]
 

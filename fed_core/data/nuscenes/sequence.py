@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from fed_core.config import check, option
 from fed_core.data.nuscenes.domains import DOMAINS, SPLITS, Scene, list_scenes
-from fed_core.data.nuscenes.frames import read_frame, wanted
+from fed_core.data.nuscenes.frames import read_frame
 from fed_core.data.nuscenes.tables import open_tables, told_of
 from fed_core.errors import ConfigError, DataError
 from fed_core.types import DetectionFrame
@@ -98,12 +98,6 @@ class NuScenesSequence:
     def scene(self, index: int) -> str:
         """Return the name of the scene of frame ``index`` without reading it."""
         return str(self.tables.get("scene", self._samples[index]["scene_token"])["name"])
-
-    def present_classes(self, index: int) -> frozenset[int]:
-        """Return the classes that have boxes in frame ``index``, from the tables alone."""
-        sample = self._samples[index]
-        with told_of(self.tables, f"keyframe {sample['token']}"):
-            return frozenset(label for _, label in wanted(self.tables, sample, self.options.min_points))
 
     def _check_cameras(self) -> None:
         known = [sensor["channel"] for sensor in self.tables.sensor if sensor["modality"] == "camera"]

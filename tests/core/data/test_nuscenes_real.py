@@ -94,12 +94,10 @@ def test_every_box_is_in_a_picture_and_the_car_ahead_in_that_of_the_front(frame:
 
 def test_fewer_cameras_and_boxes(root: Path, frame: DetectionFrame) -> None:
     options = NuScenesOptions(scenes=("scene-0061",), cameras=("CAM_BACK", "CAM_FRONT"), min_points=5)
-    some = NuScenesSequence("x", root, options)
-    small = some[0]
+    small = NuScenesSequence("x", root, options)[0]
     np.testing.assert_array_equal(small.images[1], frame.images[0])
     assert small.lidar_to_camera.shape == (2, 4, 4)
     assert len(small.boxes) == (frame.boxes.num_points >= 5).sum() == 27
-    assert some.present_classes(0) == frozenset(small.boxes.labels.tolist())
     blind = NuScenesSequence("x", root, NuScenesOptions(scenes=("scene-0061",), cameras=()))[0]
     assert blind.images == () and blind.lidar_to_camera.shape == (0, 4, 4)
 
