@@ -128,6 +128,11 @@ def upload_bytes(signature: ModelSignature, division: Division, personal: Bits |
     return sent + (0 if personal is None else math.ceil(len(division.units) / 8))
 
 
+def exact_share(share: float, total: int) -> Fraction:
+    """Return a share of a number as it is written: 0.29 of 100 are 29, not a little less."""
+    return Fraction(str(share)) * total
+
+
 def is_floating(spec: TensorSpec) -> bool:
     """Tell whether a tensor may be averaged, and so masked."""
     return bool(np.issubdtype(np.dtype(spec.dtype), np.floating))
@@ -212,7 +217,7 @@ class Percentage(MaskRule):
 
     def budget(self, division: Division, personal: Bits) -> int:
         """Return the entries that this round may take: min(step, cap - u)."""
-        share = Fraction(str(self.rho)) * division.entries  # exact: 0.29 x 100 is 29
+        share = exact_share(self.rho, division.entries)
         return min(math.floor(share / self.steps), math.floor(share) - division.personal_entries(personal))
 
     def wants_scores(self, division: Division, personal: Bits) -> bool:

@@ -19,6 +19,7 @@ import numpy as np
 
 from fed_core.config import check, option
 from fed_core.errors import StrategyError
+from fed_core.masks import exact_share
 from fed_core.strategies.averaging import Floats, Mixer, Row, Rule, rule_of
 from fed_core.strategies.base import (
     GLOBAL,
@@ -93,7 +94,7 @@ class ElementMasked(Strategy):
 
     def room(self, total: int, personal: int) -> int:
         """Return how many of ``total`` elements become personal in a round that begins with ``personal`` of them."""
-        step, cap = (math.floor(share * total + 1e-9) for share in (self.step, self.cap))
+        step, cap = (math.floor(exact_share(share, total)) for share in (self.step, self.cap))
         return max(min(step, cap - personal), 0)
 
 
