@@ -115,27 +115,9 @@ def divide(signature: ModelSignature, kind: str = "owner") -> Division:
     return _division(signature, groups, layers)
 
 
-def upload_bytes(signature: ModelSignature, division: Division, personal: Bits | None = None) -> int:
-    """Return the bytes that a robot sends in a round: its shared floating entries, and one bit per unit.
-
-    Args:
-        signature: of the network.
-        division: its units.
-        personal: (U,) what the robot keeps; None = no mask travels, everything is shared.
-    """
-    kept = set() if personal is None else set(division.tensors(personal))
-    sent = sum(spec.size_bytes for spec in signature.tensors if is_floating(spec) and spec.name not in kept)
-    return sent + (0 if personal is None else math.ceil(len(division.units) / 8))
-
-
 def exact_share(share: float, total: int) -> Fraction:
     """Return a share of a number as it is written: 0.29 of 100 are 29, not a little less."""
     return Fraction(str(share)) * total
-
-
-def is_floating(spec: TensorSpec) -> bool:
-    """Tell whether a tensor may be averaged, and so masked."""
-    return bool(np.issubdtype(np.dtype(spec.dtype), np.floating))
 
 
 class MaskRule(ABC):
@@ -243,7 +225,7 @@ def _owners(signature: ModelSignature) -> dict[str, list[TensorSpec]]:
     """Return the floating tensors by the module that holds them, in order."""
     owners: dict[str, list[TensorSpec]] = {}
     for spec in signature.tensors:
-        if is_floating(spec):
+        if spec.is_floating:
             owners.setdefault(spec.owner, []).append(spec)
     return owners
 
@@ -289,16 +271,10 @@ def _is_convolution(specs: Sequence[TensorSpec]) -> bool:
 
 def _division(signature: ModelSignature, groups: Mapping[str, list[TensorSpec]], layers: tuple[Layer, ...]) -> Division:
     units = tuple(tuple(spec.name for spec in specs) for specs in groups.values())
-    sizes = np.array([sum(_count(spec) for spec in specs) for specs in groups.values()], np.int64)
+    sizes = np.array([sum(spec.size for spec in specs) for specs in groups.values()], np.int64)
     inside = {name for unit in units for name in unit}
-    outside = [spec for spec in signature.tensors if is_floating(spec) and spec.name not in inside]
-    return Division(
-        tuple(groups), units, sizes, layers, tuple(s.name for s in outside), sum(_count(s) for s in outside)
-    )
-
-
-def _count(spec: TensorSpec) -> int:
-    return math.prod(spec.shape)
+    outside = [spec for spec in signature.tensors if spec.is_floating and spec.name not in inside]
+    return Division(tuple(groups), units, sizes, layers, tuple(s.name for s in outside), sum(s.size for s in outside))
 
 
 def _released(signature: ModelSignature, owners: Mapping[str, list[TensorSpec]]) -> Division:

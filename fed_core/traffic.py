@@ -1,8 +1,8 @@
 """Made-up traffic of a fleet file: written once into the run's folder, before anything starts.
 
 A source whose path begins with ``traffic`` is then in it: with task bev a folder laid out as OPV2V's
-(``traffic/train/client_1``), with task detection the whole, a nuScenes folder (``traffic``), of which ``options`` name a
-domain and a split.
+(``traffic/train/client_1``), with task detection the whole, a nuScenes folder (``traffic``), of which ``options`` name
+a domain and a split.
 """
 
 from collections.abc import Callable, Mapping

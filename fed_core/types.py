@@ -6,6 +6,7 @@ K clusters.
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, TypeAlias
@@ -58,9 +59,19 @@ class TensorSpec:
     module: str = ""
 
     @property
+    def size(self) -> int:
+        """Entries of the tensor."""
+        return math.prod(self.shape)
+
+    @property
     def size_bytes(self) -> int:
         """Bytes of the tensor."""
-        return int(np.prod(self.shape, dtype=np.int64)) * np.dtype(self.dtype).itemsize
+        return self.size * np.dtype(self.dtype).itemsize
+
+    @property
+    def is_floating(self) -> bool:
+        """Whether the tensor may be averaged, and so masked."""
+        return bool(np.issubdtype(np.dtype(self.dtype), np.floating))
 
 
 @dataclass(frozen=True)

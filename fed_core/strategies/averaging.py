@@ -41,7 +41,7 @@ class Rule(Enum):
 
 def rule_of(spec: TensorSpec) -> Rule:
     """Return how the tensor of ``spec`` is merged."""
-    if np.issubdtype(np.dtype(spec.dtype), np.floating):
+    if spec.is_floating:
         return Rule.MEAN
     counter = spec.dtype != "bool" and (spec.module in NORMS or spec.shape == ())
     return Rule.MAXIMUM if counter and not spec.trainable else Rule.CONSTANT

@@ -21,7 +21,7 @@ import numpy as np
 
 from fed_core.config import check, option
 from fed_core.errors import ConfigError, StrategyError
-from fed_core.masks import DIVISIONS, FITS, Bits, Division, Floats, MaskRule, Percentage, Threshold, divide, is_floating
+from fed_core.masks import DIVISIONS, FITS, Bits, Division, Floats, MaskRule, Percentage, Threshold, divide
 from fed_core.similarity.cka import BIASED, ESTIMATORS, random_baseline
 from fed_core.strategies.averaging import Row
 from fed_core.strategies.base import (
@@ -155,7 +155,7 @@ class FedCKA(Strategy):
 
 def _whole(rows: Iterator[Row], state: ServerState) -> Iterator[Row]:
     """Yield every tensor of the global model; what no robot sends (integers) goes on as it was."""
-    sent = dict.fromkeys(spec.name for spec in state.signature.tensors if is_floating(spec))
+    sent = dict.fromkeys(spec.name for spec in state.signature.tensors if spec.is_floating)
     old = state.blobs[GLOBAL]
     for name, row in rows:
         yield name, row if name in sent else {GLOBAL: old[name]}

@@ -34,7 +34,7 @@ def copied(value: Any) -> Any:
 
 def plain(output: Tensor) -> Any:
     """Return a view as a NumPy array where that is possible: its calls cost half of PyTorch's."""
-    return output.numpy() if output.device.type == "cpu" and output.dtype in _NUMPY else output
+    return output.detach().numpy() if output.device.type == "cpu" and output.dtype in _NUMPY else output
 
 
 def rows(output: Any, module: nn.Module | None = None) -> Any:

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fed_core.errors import ConfigError, StrategyError
-from fed_core.masks import DIVISIONS, Division, Layer, Percentage, Threshold, divide, is_floating, upload_bytes
+from fed_core.masks import DIVISIONS, Division, Layer, Percentage, Threshold, divide
 from fed_core.types import ModelSignature, TensorSpec
 from tests.core.strategies.harness import SIGNATURE
 
@@ -69,7 +69,7 @@ def test_units_partition_all_floating_entries(kind: str, signature: ModelSignatu
         return
     division = divide(signature, kind)
     named = [name for unit in division.units for name in unit] + list(division.unscored)
-    floating = [t for t in signature.tensors if is_floating(t)]
+    floating = [t for t in signature.tensors if t.is_floating]
     assert sorted(named) == sorted(t.name for t in floating)
     assert division.entries + division.rest == sum(math.prod(t.shape) for t in floating)
     assert len(division.names) == len(division.units) == len(division.sizes)
@@ -193,22 +193,6 @@ def test_a_percentage_only_grows_and_stops_within_a_layer_of_its_cap(sizes: list
         assert budget <= division.personal_entries(grown) - before < budget + max(sizes)
         mask = grown
     assert division.personal_entries(mask) < rho * division.entries + max(sizes)
-
-
-def test_upload_bytes_are_four_per_shared_entry_and_a_bit_per_unit() -> None:
-    division = divide(NETWORK)
-    assert upload_bytes(NETWORK, division) == 4 * (65 + 3)
-    assert upload_bytes(NETWORK, division, none_of(division)) == 4 * 68 + 1
-    personal = np.array([False, True, False, True, False])
-    assert upload_bytes(NETWORK, division, personal) == 4 * (68 - 12 - 16) + 1
-
-
-def test_fedavg_of_the_paper_sends_26_gigabytes() -> None:
-    """Fedcka spec 11.10: 32.6 M entries, 40 rounds, 5 clients."""
-    paper = ModelSignature("cmt", (spec("w", "Linear", (32_625_000,)),))
-    total = 40 * 5 * upload_bytes(paper, divide(paper))
-    assert round(total / 1e9, 1) == 26.1
-    assert total == 26_100_000_000 and abs(total / 2**20 - 24_893) < 3
 
 
 def test_modules_travel_with_a_signature_and_change_no_digest() -> None:

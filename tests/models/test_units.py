@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from fed_core.masks import DIVISIONS, Division, divide, is_floating
+from fed_core.masks import DIVISIONS, Division, divide
 from fed_core.types import ModelSignature
 from fed_models import build, signature
 from tests.models.mmdet3d_configs import write_config
@@ -23,7 +23,7 @@ def cmt(name: str) -> ModelSignature:
 
 def check_partition(described: ModelSignature, division: Division) -> None:
     """Every floating entry is in one unit, or told as unscored; every unit has a layer that a hook can be put on."""
-    floating = {spec.name: math.prod(spec.shape) for spec in described.tensors if is_floating(spec)}
+    floating = {spec.name: math.prod(spec.shape) for spec in described.tensors if spec.is_floating}
     inside = [name for unit in division.units for name in unit]
     assert sorted([*inside, *division.unscored]) == sorted(floating)
     assert division.sizes.tolist() == [sum(floating[name] for name in unit) for unit in division.units]

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from fed_core.bookkeeping import ClosedRound
-from fed_core.masks import Division, is_floating
+from fed_core.masks import Division
 from fed_core.study.base import Line, Moment, Run
 from fed_core.study.config import CENTRALISED
 from fed_core.types import ModelSignature
@@ -55,11 +55,7 @@ def at_the_end(run: Run, lines: Sequence[Line]) -> dict[str, Any]:
 def entries_of(signature: ModelSignature, names: Iterable[str]) -> dict[str, int]:
     """Return the entries of the floating tensors among ``names``."""
     wanted = set(names)
-    return {
-        spec.name: int(np.prod(spec.shape, dtype=np.int64))
-        for spec in signature.tensors
-        if spec.name in wanted and is_floating(spec)
-    }
+    return {spec.name: spec.size for spec in signature.tensors if spec.name in wanted and spec.is_floating}
 
 
 def _federates(run: Run) -> bool:

@@ -101,6 +101,14 @@ def test_upload_by_the_papers_accounting(tmp_path: Path) -> None:
     assert traffic.measured(cell_of(tmp_path), "upload") == 4_000_000
 
 
+def test_fedavg_of_the_paper_sends_26_gigabytes(tmp_path: Path) -> None:
+    """Fedcka spec 11.10: 32.6 M entries, 40 rounds, 5 clients."""
+    rounds = ({"losses": dict.fromkeys("ABCDE", 1.0)},) * 40
+    total = traffic.accounted(Cell("cmt", "fedavg", 0, {"entries": 32_625_000}, rounds, tmp_path))
+
+    assert total == 26_100_000_000 and abs(total / 2**20 - 24_893) < 3
+
+
 def test_upload_of_element_masks_is_the_robots_own_count(tmp_path: Path) -> None:
     counts = (by_client(400, 400, 400), by_client(1, 2, 3))
     rounds = [line(turn, told={"upload_bytes": found}) for turn, found in enumerate(counts, 1)]
