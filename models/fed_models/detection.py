@@ -11,21 +11,13 @@ from fed_core.types import Boxes3D
 
 
 class DetectionModel(nn.Module, ABC):
-    """Base of the networks that find boxes in space; see :class:`fed_core.tasks.detection.network.DetectionNetwork`.
-
-    Attributes:
-        image_size: (H, W) of its pictures in pixels.
-        num_cameras: pictures of a scan that it takes, the first ones; 0 = all.
-        point_range: (x_min, y_min, z_min, x_max, y_max, z_max) [m] that it looks at.
-        max_points: points that are kept of a scan; 0 = all.
-        augmentation: how its training samples are varied, a name of ``fed_core.tasks.detection.augment``.
-    """
+    """Base of the networks that find boxes in space: :class:`fed_core.tasks.detection.network.DetectionNetwork`."""
 
     image_size: tuple[int, int] | None
     num_cameras: int
     point_range: tuple[float, float, float, float, float, float]
     max_points: int
-    augmentation: str = "paper"
+    augmentation: str
 
     @abstractmethod
     def forward(self, batch: DetectionBatch) -> Any:

@@ -33,12 +33,14 @@ class DetectionNetwork(Protocol):
         num_cameras: pictures of a scan that it takes, the first ones; 0 = all.
         point_range: (x_min, y_min, z_min, x_max, y_max, z_max) [m] of the LiDAR frame that it looks at.
         max_points: points that are kept of a scan, drawn at random where there are more; 0 = all.
+        augmentation: how training samples are varied, a name of ``fed_core.tasks.detection.augment``.
     """
 
     image_size: tuple[int, int] | None
     num_cameras: int
     point_range: tuple[float, float, float, float, float, float]
     max_points: int
+    augmentation: str
 
     def forward(self, batch: DetectionBatch) -> Any:
         """Return what :meth:`loss` and :meth:`decode` take.

@@ -76,7 +76,7 @@ class DetectionDataset(Dataset):
 class DetectionTask(Task):
     """Boxes around a vehicle, from its cameras and its LiDAR."""
 
-    needs = ("image_size", "num_cameras", "point_range", "max_points", "loss", "decode")
+    needs = ("image_size", "num_cameras", "point_range", "max_points", "augmentation", "loss", "decode")
 
     def open(self, source: Any, base: Path) -> DetectionSequence:
         """Open an entry of a fleet file, or several of them under ``parts``."""
@@ -88,7 +88,7 @@ class DetectionTask(Task):
 
     def prepare(self, samples: Iterable[DetectionFrame], network: Any) -> DetectionDataset:
         """Fit frames to the network; those without a box stay, they teach what is none."""
-        how = AUGMENTATIONS[getattr(network, "augmentation", "paper")]
+        how = AUGMENTATIONS[network.augmentation]
         dataset = DetectionDataset(network.point_range, how)
         for frame in samples:
             dataset.append(frame.token, fit(frame, network))
@@ -107,7 +107,7 @@ class DetectionTask(Task):
         samples = [_in_range(augment(sample, how, rng), dataset.point_range) for sample in samples]
         no_images, no_points = missing(how, len(samples), rng)
         samples = [
-            sample._replace(points=sample.points[:0]) if gone else sample
+            sample._replace(points=sample.points[:0]) if gone and len(sample.images) else sample
             for sample, gone in zip(samples, no_points, strict=True)
         ]
         batch = _stacked(samples)

@@ -225,13 +225,18 @@ def test_figures_of_a_frame_by_hand() -> None:
 
 
 def test_a_lidar_network_gets_no_pictures(network: Cmt) -> None:
+    """Nor does it ever lose its points, which are all it has."""
+
     class Blind:
         image_size, num_cameras, max_points, point_range = None, 0, 0, network.point_range
+        augmentation = "paper"
 
     task = DetectionTask()
-    batch = task.batch(task.prepare([made_frame(0)], Blind()), [0], np.random.default_rng(0))
+    dataset = task.prepare([made_frame(0)], Blind())
+    batches = [task.batch(dataset, [0], np.random.default_rng(seed)) for seed in range(20)]
 
-    assert batch.images.shape[:3] == (1, 0, 3) and batch.lidar_to_pixel.shape == (1, 0, 4, 4)
+    assert batches[0].images.shape[:3] == (1, 0, 3) and batches[0].lidar_to_pixel.shape == (1, 0, 4, 4)
+    assert all(len(batch.points[0]) for batch in batches)
 
 
 @pytest.mark.slow
