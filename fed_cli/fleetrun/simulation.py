@@ -7,7 +7,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from fed_cli.fleetrun.runs import RunRecord, read_run
+from fed_cli.fleetrun.runs import RunRecord, read_run, shared_layers
 from fed_cli.fleetrun.view import FleetState, FleetView
 from fed_core.fleet import FleetConfig
 from fed_core.roles.messages import FleetStatus, RobotStatus
@@ -90,10 +90,12 @@ def show_result(console: Console, folder: Path) -> None:
 
 
 def result_table(record: RunRecord) -> Table:
-    """Return one row per robot: clusters, updates, samples, and its loss in the first and the last round."""
+    """Return one row per robot: clusters, updates, samples, its first and last loss, and layers where some stay."""
     title = f"{record.run_id}: {record.strategy}, {record.rounds} of {record.total_rounds} rounds"
     table = Table(title=title, title_justify="left")
-    for name in ("robot", "clusters", "updates", "samples", "first loss", "last loss"):
+    masked = any(robot.units for robot in record.robots)
+    layers = ("shared layers",) if masked else ()
+    for name in ("robot", "clusters", "updates", "samples", "first loss", "last loss", *layers):
         table.add_column(name, justify="left" if name in ("robot", "clusters") else "right")
     for robot in record.robots:
         table.add_row(
@@ -103,6 +105,7 @@ def result_table(record: RunRecord) -> Table:
             str(robot.samples),
             _loss(robot.losses[:1]),
             _loss(robot.losses[-1:]),
+            *((shared_layers(robot),) if masked else ()),
         )
     return table
 

@@ -12,8 +12,8 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from fed_cli.fleetrun.runs import read_run
-from fed_cli.fleetrun.simulation import show_result
+from fed_cli.fleetrun.runs import RobotRecord, RunRecord, read_run
+from fed_cli.fleetrun.simulation import result_table, show_result
 from fed_cli.main import app, load_verbs
 
 load_verbs()
@@ -72,6 +72,17 @@ def test_tells_what_the_method_warned_of(simulated: tuple[Path, str], tmp_path: 
 
 def test_imports_no_ros(simulated: tuple[Path, str]) -> None:
     assert simulated[1].splitlines()[-1] == "no ROS loaded"
+
+
+def test_result_tells_the_layers_that_are_shared_where_some_are_not() -> None:
+    def shown(shared: tuple[int, ...], units: int) -> str:
+        robot = RobotRecord("car", 4, 2, (), (8.0, 7.5), shared, units)
+        console = Console(file=io.StringIO(), width=120, record=True)
+        console.print(result_table(RunRecord("run", "fedcka", "cmt_tiny", 2, 2, (robot,), ())))
+        return console.export_text()
+
+    assert "shared layers" in shown((74, 72), 74) and "72 of 74" in shown((74, 72), 74)
+    assert "layers" not in shown((), 0)
 
 
 def test_same_folder_goes_on(simulated: tuple[Path, str]) -> None:

@@ -19,7 +19,7 @@ from fed_core.data.nuscenes.sequence import CAMERAS, NuScenesOptions
 from fed_core.data.nuscenes.source import READER
 from fed_core.data.nuscenes.tables import find_version, open_tables
 from fed_core.data.open import SourceConfig
-from fed_core.errors import DataError
+from fed_core.errors import ConfigError, DataError
 from fed_core.study.base import Kind, OnStep, Piece, Run, Scores
 from fed_core.study.config import DetectionSettings, StudyConfig
 from fed_core.study.detection.scoring import DetectionScores
@@ -37,9 +37,15 @@ class DetectionKind(Kind):
     """Five driving domains."""
 
     def pieces(self, config: StudyConfig, seed: int, *, clients_only: bool = False) -> Sequence[Piece]:
-        """Return a piece for every domain, its test scenes included."""
-        chosen = config.detection.generator.get("domains") or tuple(DOMAINS)
-        return [_Rendered(DOMAINS[letter], letter, seed, config.detection) for letter in chosen if letter in DOMAINS]
+        """Return a piece for every domain, its test scenes included; mistakes of the study file are told here."""
+        # Imported on use: rendering needs libraries that reading does not.
+        from fed_core.scenes.domains import DomainOptions
+
+        generator = config.detection.generator
+        if "seed" in generator:
+            raise ConfigError("detection.generator: leave out 'seed'; a study numbers its own (seeds)")
+        chosen = from_tree(DomainOptions, generator, "detection.generator").domains
+        return [_Rendered(DOMAINS[letter], letter, seed, config.detection) for letter in chosen]
 
     def rendered(self, config: StudyConfig, seed: int, folder: Path) -> Scenario:
         """Return the scenario of the rendered domains, each a dataroot of its own."""

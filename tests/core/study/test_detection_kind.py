@@ -148,6 +148,19 @@ def test_every_domain_is_rendered_by_itself_with_the_seed() -> None:
     assert [(piece.letter, piece.name) for piece in some] == [("E", "singapore_night_rain"), ("A", "boston_day_clear")]
 
 
+@pytest.mark.parametrize(
+    ("generator", "text"),
+    [
+        ({"domains": ["A", "X"]}, "no generated domain is called 'X'; known: A, B, C, D, E"),
+        ({"keyframs": 2}, "detection.generator: unknown key 'keyframs'; known: seed, domains"),
+        ({"seed": 3}, "detection.generator: leave out 'seed'; a study numbers its own"),
+    ],
+)
+def test_mistakes_in_what_is_rendered_are_told_before_anything_is(generator: dict[str, Any], text: str) -> None:
+    with pytest.raises(ConfigError, match=text):
+        DetectionKind().pieces(config(generator=generator), 0)
+
+
 def test_a_detection_study_tunes_nothing() -> None:
     tree = {
         "title": "small",
