@@ -4,13 +4,14 @@ Time is a counter, the network is a function call, robots train one after the ot
 models as the fleet on ROS 2.
 """
 
+import fcntl
 import hashlib
 import json
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from fed_core import __version__, requests
 from fed_core.aggregation import run_aggregation
@@ -18,7 +19,7 @@ from fed_core.bookkeeping import RunBook
 from fed_core.config import to_tree
 from fed_core.data.bag_writer import record_once
 from fed_core.data.open import SourceConfig, open_source
-from fed_core.errors import ConfigError, DataError, StrategyError
+from fed_core.errors import ConfigError, DataError, StoreError, StrategyError
 from fed_core.fleet import FleetConfig
 from fed_core.roles import events as ev
 from fed_core.roles.aggregator import Aggregator
@@ -67,6 +68,7 @@ class Simulation:
         self._now_s = 0.0
         run = fleet.run_config()
         self._book = RunBook(folder, fleet.run, run)
+        self._lock = _locked(folder, self._book)
         config = replace(fleet.aggregator, min_robots=len(fleet.robots), round_deadline_s=0.0, liveness_s=3600.0)
         snapshot = self._book.snapshot()
         self._aggregator = Aggregator(
@@ -89,6 +91,7 @@ class Simulation:
             return self._run()
         finally:
             self._book.close()
+            self._lock.close()
 
     def _run(self) -> FleetPlan:
         if self._initial_missing:
@@ -229,3 +232,15 @@ class Simulation:
                     self._on_view(SimulationView(robot=effect.status))
 
         self._post(who, self._work(request, progress))
+
+
+def _locked(folder: Path, book: RunBook) -> IO[str]:
+    """Return an open file that keeps other processes from the run; two in one folder would count rounds twice."""
+    file = (folder / "lock").open("w")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as err:
+        file.close()
+        book.close()
+        raise StoreError(f"another process runs in {folder}; wait until it ends, or use another folder") from err
+    return file

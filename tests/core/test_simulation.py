@@ -114,6 +114,14 @@ def test_zero_rounds_give_the_initial_model(base: Path, tmp_path: Path) -> None:
     assert set(final.blobs) == {"global"}
 
 
+def test_one_folder_is_for_one_process_at_a_time(base: Path, tmp_path: Path) -> None:
+    first = Simulation(fleet(rounds=0), base, tmp_path, toolbox(), threads=1)
+    with pytest.raises(StoreError, match="another process runs in .*; wait until it ends, or use another folder"):
+        Simulation(fleet(rounds=0), base, tmp_path, toolbox(), threads=1)
+    final = first.run()
+    assert simulate(fleet(rounds=0), base, tmp_path) == final
+
+
 def test_tells_mistakes(base: Path, tmp_path: Path) -> None:
     live = replace(fleet(), robots=(RobotEntry("ana"),))
     with pytest.raises(ConfigError, match="robot 'ana' has no source; a simulation needs one for each robot"):
