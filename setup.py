@@ -53,6 +53,7 @@ setup(
         "jinja2>=3",
         "embreex>=4.4.0.post1",
         "rosbags>=0.10",
+        "greenlet>=3",
     ],
     extras_require={
         "test": ["pytest", "pytest-timeout", "hypothesis"],

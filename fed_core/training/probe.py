@@ -1,10 +1,11 @@
 """Compares two models layer by layer on a few frames, in one pass, without keeping activations (fedcka spec 3, 11).
 
-Both models see the same frame at the same time, each in a thread of its own, and only one of the two threads ever runs.
+Both models see the same frame at the same time, each in a coroutine (greenlet) of its own; they take turns.
 The first goes on until a scored module has an output and waits there, inside the hook; the second goes on until it has
 the same output; the pair is compared and both outputs are dropped. Turns cost time, so the first takes copies of small
 outputs along until they add up to a quarter of the largest one. Beside a bare forward pass the probe holds these,
-what the waiting model needs where it stands (input and output of one module), and blocks of 128 KiB in float64.
+what the waiting model needs where it stands (input and output of one module), and blocks in float64 of 128 KiB, on a
+GPU of 32 MiB.
 
 - A module that is called several times in a forward counts with its last call; one that is not called has no score.
   Which call is the last is known from the frame before; a frame with fewer calls is run again.
@@ -12,14 +13,14 @@ what the waiting model needs where it stands (input and output of one module), a
 - Frames have to come one by one (batch size 1): rows are the tokens of a frame, scores the mean over frames.
 """
 
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
+from greenlet import greenlet
 from torch import nn
 
 from fed_core.errors import ConfigError
@@ -29,6 +30,7 @@ from fed_core.training.outputs import copied, first_output, is_sparse, plain, ro
 Forward = Callable[[nn.Module, Any], Any]
 
 LAYOUTS = ("features", "released")
+_DEVICES = ("cpu", "cuda")
 
 
 @dataclass(frozen=True)
@@ -247,24 +249,17 @@ class _Frame:
         self._probe, self._frame, self.known = probe, frame, known
         self._a, self._b = _Side(known.calls), _Side(known.calls)
         self._found: dict[str, _Pair] = {}
-        self._turn_a, self._turn_b = threading.Lock(), threading.Lock()  # released by the other thread
-        self._turn_a.acquire()
-        self._turn_b.acquire()
-        self._over = self._draining = False
-        self._error: BaseException | None = None
+        self._first = greenlet(self._run_first)
+        self._draining = False
 
     def compare(self) -> dict[str, _Pair]:
         """Return what was compared in this frame."""
-        thread = threading.Thread(target=self._run_first, daemon=True)
-        thread.start()
-        try:
-            self._forward(self._probe.model_b)
-        finally:
-            self._draining = True
-            self._advance()
-            thread.join()
-        if self._error is not None:
-            raise self._error
+        with torch.no_grad():
+            try:
+                self._probe.forward(self._probe.model_b, self._frame)
+            finally:
+                self._draining = True
+                self._advance()
         return self._found
 
     def calls(self) -> dict[str, int]:
@@ -278,28 +273,13 @@ class _Frame:
         return any(made.get(unit, 0) < count for unit, count in self.known.calls.items() if count > 1)
 
     def _run_first(self) -> None:
-        self._turn_a.acquire()
-        try:
-            self._forward(self._probe.model_a)
-        except _Stopped:
-            pass
-        except BaseException as err:  # raised again by the other thread
-            self._error = err
-        finally:
-            self._over = True
-            self._turn_b.release()
-
-    def _forward(self, model: nn.Module) -> None:
-        with torch.no_grad():
-            self._probe.forward(model, self._frame)
+        with suppress(_Stopped):
+            self._probe.forward(self._probe.model_a, self._frame)
 
     def _advance(self) -> None:
-        """Let the first model go on to its next output."""
-        if not self._over:
-            self._turn_a.release()
-            self._turn_b.acquire()
-        if self._error is not None:
-            raise self._error
+        """Let the first model go on to its next output; what it raises comes out here."""
+        if not self._first.dead:
+            _go_on(self._first)
 
     def on_first(self, unit: str, module: nn.Module, output: Any) -> None:
         """Keep an output of the first model, and wait for the second one where that is due."""
@@ -310,8 +290,7 @@ class _Frame:
             return
         self.known.largest_bytes = max(self.known.largest_bytes, size_bytes(self._a.outputs[event]))
         if self._a.held_bytes > self.known.largest_bytes // 4:
-            self._turn_b.release()
-            self._turn_a.acquire()
+            _go_on(self._first.parent)
         self._a.copy_loose()
 
     def on_second(self, unit: str, module: nn.Module, output: Any) -> None:
@@ -320,11 +299,22 @@ class _Frame:
         if event is None:
             return
         mine = self._b.drop(event)
-        while event not in self._a.outputs and not self._over:
+        while event not in self._a.outputs and not self._first.dead:
             self._advance()
         self.known.peak_bytes = max(self.known.peak_bytes, self._a.held_bytes + size_bytes(mine))
         if event in self._a.outputs:
             self._found[unit] = _compared(self._a.drop(event), mine, self._probe.estimator)
+
+
+def _go_on(other: greenlet) -> None:
+    """Let the other model run; modes that PyTorch keeps by thread are this model's own again afterwards."""
+    grad, casts = torch.is_grad_enabled(), [(kind, torch.is_autocast_enabled(kind)) for kind in _DEVICES]
+    try:
+        other.switch()
+    finally:
+        torch.set_grad_enabled(grad)
+        for kind, on in casts:
+            torch.set_autocast_enabled(kind, on)
 
 
 class _Stopped(Exception):  # noqa: N818 - no error: the second model is done, nobody waits for the rest of the first

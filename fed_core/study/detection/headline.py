@@ -20,8 +20,8 @@ def is_setting(label: str) -> bool:
     return name == STRATEGY and set(options) <= _GRID
 
 
-def validation_scores(results: Iterable[Mapping[str, Any]]) -> dict[str, list[float]]:
-    """Return the validation NDS of every FedCKA setting, one value for each finished seed.
+def validation_scores(results: Iterable[Mapping[str, Any]]) -> dict[str, dict[int, float]]:
+    """Return the validation NDS of every FedCKA setting by seed.
 
     Args:
         results: trees of ``result.json`` (:mod:`fed_core.study.detection.scoring`); read are ``label``, ``seed`` and
@@ -32,21 +32,27 @@ def validation_scores(results: Iterable[Mapping[str, Any]]) -> dict[str, list[fl
         value = (result.get("macro") or {}).get("validation_nds")
         if is_setting(str(result["label"])) and value is not None:
             found.setdefault(str(result["label"]), {})[int(result["seed"])] = float(value)
-    return {label: [seeds[seed] for seed in sorted(seeds)] for label, seeds in found.items()}
+    return found
+
+
+def common_seeds(scores: Mapping[str, Mapping[int, float]]) -> list[int]:
+    """Return the seeds that every setting has a score of: means over different worlds do not compare."""
+    return sorted(set.intersection(*(set(seeds) for seeds in scores.values()))) if scores else []
 
 
 def headline(results: Iterable[Mapping[str, Any]], labels: Sequence[str] = ()) -> str | None:
-    """Return the label of the setting with the best mean validation NDS over clients and seeds; None without any.
+    """Return the label of the setting with the best validation NDS, mean over clients and common seeds; None without.
 
-    No figure of a test scene is read. Settings with fewer finished seeds than others are left out, for a mean over
-    fewer worlds does not compare; of equal ones the first of ``labels`` wins.
+    No figure of a test scene is read. Of equal settings the first of ``labels`` wins.
 
     Args:
         results: trees of ``result.json`` of one network.
         labels: order of the study; default: that of the results.
     """
     scores = validation_scores(results)
-    most = max((len(values) for values in scores.values()), default=0)
-    means = {label: float(np.mean(values)) for label, values in scores.items() if len(values) == most}
+    seeds = common_seeds(scores)
+    if not seeds:
+        return None
+    means = {label: float(np.mean([values[seed] for seed in seeds])) for label, values in scores.items()}
     order = [label for label in labels if label in means] + [label for label in means if label not in labels]
-    return max(order, key=lambda label: means[label], default=None)
+    return max(order, key=lambda label: means[label])

@@ -59,11 +59,18 @@ def test_headline_is_the_best_on_held_out_scenes_whatever_the_test_says() -> Non
         result(high, 1, 0.40, test=0.1),
         result("fedavg", 0, 0.99),
         result("fedcka:rule=threshold+tau=0.25+layers=block", 0, 0.99),
-        result("fedcka:rule=threshold+tau=0.05", 0, 0.99),  # one seed of two
     ]
 
     assert headline(results) == high
-    assert validation_scores(results)[low] == [0.30, 0.20]
+    assert validation_scores(results)[low] == {0: 0.30, 1: 0.20}
+
+
+def test_settings_are_compared_on_the_seeds_that_all_have() -> None:
+    low, high = "fedcka:rule=threshold+tau=0.25", "fedcka:rule=percentage+rho=0.1"
+    results = [result(low, 0, 0.30), result(high, 0, 0.20), result(high, 1, 0.90)]
+
+    assert headline(results) == low
+    assert headline([result(low, 0, 0.3), result(high, 1, 0.2)]) is None
 
 
 def test_of_equal_settings_the_first_of_the_study_wins() -> None:

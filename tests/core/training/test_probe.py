@@ -306,3 +306,31 @@ def test_the_bytes_told_are_those_of_outputs_that_are_held_at_one_time() -> None
     CkaProbe(net(0), net(1), frames(), UNITS, tell_bytes=told.append).scores()
     largest = 4 * 30 * 6
     assert len(told) == 1 and 2 * largest <= told[0] <= 4 * largest
+
+
+class Careful(nn.Module):
+    """Computes its middle part with autocast and gradients in modes of its own, hooked modules included."""
+
+    def __init__(self, on: bool) -> None:
+        super().__init__()
+        self.first, self.second, self.third, self._on = nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 4), on
+        self.seen: list[tuple[bool, bool]] = []
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.first(x)
+        with torch.autocast("cpu", enabled=self._on), torch.set_grad_enabled(self._on):
+            x = self.second(x)
+            self._note()
+        self._note()
+        return self.third(x)  # type: ignore[no-any-return]
+
+    def _note(self) -> None:
+        self.seen.append((torch.is_autocast_enabled("cpu"), torch.is_grad_enabled()))
+
+
+def test_modes_of_one_model_do_not_reach_the_other() -> None:
+    models = Careful(on=True), Careful(on=False)
+    CkaProbe(*models, [torch.randn(1, 50, 4)] * 2, ("first", "second", "third")).scores()
+    assert models[0].seen == [(True, True), (False, False)] * 2
+    assert models[1].seen == [(False, False), (False, False)] * 2
+    assert torch.is_grad_enabled() and not torch.is_autocast_enabled("cpu")

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from fed_core.strategies.fedcka import GRID
-from fed_core.study.detection.headline import validation_scores
+from fed_core.study.detection.headline import common_seeds, validation_scores
 from fed_core.study.report.detection import figures, layers, traffic
 from fed_core.study.report.detection.figures import Reader, clients_of, letter_of
 from fed_core.study.report.detection.methods import changed, headline, name_of, settings, shown
@@ -20,11 +20,12 @@ def choice_table(study: Study, model: str) -> Table:
     chosen = headline(study, model)
     labels = settings(study, model)
     held = validation_scores([cell.result for label in labels for cell in study.of(model, label)])
+    seeds = common_seeds(held)
     rows = tuple(
         (
             Entry(shown(study, model, label)),
             Entry(str(len(study.of(model, label)))),
-            Entry(spread(held.get(label, [])).text(4), label == chosen),
+            Entry(spread([held[label][seed] for seed in seeds if label in held]).text(4), label == chosen),
             *(Entry(figures.spreads(study, model, [label], get)[0].text(digits)) for _, get, digits in _SCORES),
         )
         for label in labels
@@ -34,9 +35,9 @@ def choice_table(study: Study, model: str) -> Table:
         ("Setting", "Seeds", "Validation NDS", *(heading for heading, _, _ in _SCORES)),
         rows,
         "The rule, fixed beforehand: the headline is the setting with the best NDS on held-out training scenes, mean "
-        "over clients and seeds (bold). Those scenes neither train nor test, and no test figure has a say. Settings "
-        "with fewer finished seeds than others cannot be chosen. Test figures are means over the seeds ± sample "
-        "standard deviation.",
+        f"over clients (bold), on what every setting has run: seed {', '.join(map(str, seeds))}. Those scenes neither "
+        "train nor test, and no test figure has a say. Test figures are means over the seeds of a row ± sample "
+        "standard deviation; rows of one seed and of more do not compare.",
     )
 
 
