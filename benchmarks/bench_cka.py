@@ -37,7 +37,6 @@ from fed_models import build  # noqa: E402
 from fed_models.base import signature  # noqa: E402
 
 FRAMES, TURNS, POINTS, BATCH_SIZE = 10, 7, 4000, 4
-MARK = "mark:"
 #: Frames of an epoch of the paper's robots, on average: (265 + 125 + 226 + 71 + 13) scenes x 40 / 2 / 5.
 EPOCH_FRAMES = 2800
 
@@ -99,65 +98,17 @@ def training_step(network: Any, batch: DetectionBatch) -> Callable[[], None]:
     return step
 
 
-#: A bare forward pass by hooked outputs: module, peak of the tensors since the output before, what is held now.
-Course = list[tuple[str, int, int]]
-
-
-def course_of(model: nn.Module, frame: Any, units: list[str]) -> Course:
-    """Return how many bytes of tensors PyTorch's allocator holds in a forward pass; the last entry is its end."""
-    handles = [model.get_submodule(unit).register_forward_hook(marking(unit)) for unit in units]
+def tensors_of(work: Callable[[], Any]) -> int:
+    """Return the peak of the bytes that PyTorch's allocator gives out beside what it gave before."""
     activities = [torch.profiler.ProfilerActivity.CPU]
-    with torch.profiler.profile(activities=activities, profile_memory=True) as profile, torch.no_grad():
-        model(frame)
-    for handle in handles:
-        handle.remove()
-    course, held, peak = [], 0, 0
+    with torch.profiler.profile(activities=activities, profile_memory=True) as profile:
+        work()
+    held = peak = 0
     events = profile.profiler.kineto_results.events()  # type: ignore[union-attr]
-    for event in sorted(events, key=lambda each: each.start_ns()):
-        if event.name() == "[memory]":
-            held += event.nbytes()
-            peak = max(peak, held)
-        elif event.name().startswith(MARK):
-            course.append((event.name()[len(MARK) :], peak, held))
-            peak = held
-    return [*course, ("", peak, held)]
-
-
-def marking(unit: str) -> Callable[..., None]:
-    """Return a hook that leaves a mark in a profile."""
-
-    def hook(*_: Any) -> None:
-        with torch.profiler.record_function(MARK + unit):
-            pass
-
-    return hook
-
-
-def tensors_of_both(course: Course, first: nn.Module, second: nn.Module, frames: list[Any], units: list[str]) -> int:
-    """Return the peak of the tensors of both models' forward passes.
-
-    A profile sees one thread only. Both models are of one network, so what each holds where it stands is known from a
-    bare forward pass; the turns are those that the probe takes.
-    """
-    turns: list[int] = []
-    handles = [
-        model.get_submodule(unit).register_forward_hook(lambda *_, side=side: turns.append(side))
-        for side, model in enumerate((first, second))
-        for unit in units
-    ]
-    CkaProbe(first, second, frames[:1], units).scores()
-    known = len(turns)
-    CkaProbe(first, second, [frames[0], frames[0]], units).scores()  # the second frame knows the first one's calls
-    for handle in handles:
-        handle.remove()
-    places, peak = [0, 0], 0
-    for side in turns[2 * known :]:
-        _, running, _ = course[places[side]]
-        other = places[1 - side]
-        waiting = course[other - 1][2] if other else 0
-        places[side] += 1
-        peak = max(peak, running + waiting)
-    return max(peak, course[-1][1])
+    for event in sorted((each for each in events if each.name() == "[memory]"), key=lambda each: each.start_ns()):
+        held += event.nbytes()
+        peak = max(peak, held)
+    return peak
 
 
 def arrays_of(work: Callable[[], Any]) -> int:
@@ -187,7 +138,7 @@ def kept(model: nn.Module, frame: Any, units: list[str]) -> dict[str, Any]:
     def on(unit: str) -> Any:
         def hook(module: nn.Module, _: Any, output: Any) -> None:
             first = output if isinstance(output, Tensor) else output[0]
-            found[unit] = rows(first, module).numpy().astype(np.float64)
+            found[unit] = rows(first, module).flatten(0, -2).numpy().astype(np.float64)
 
         return hook
 
@@ -267,10 +218,16 @@ def memory(models: tuple[nn.Module, nn.Module], frames: list[Any], units: list[s
     for handle in handles:
         handle.remove()
     largest, size = max(sizes), sum(tensor.nbytes for tensor in first.state_dict().values())
-    course = course_of(first, frames[0], units)
-    bare = max(peak for _, peak, _ in course)
-    tensors = tensors_of_both(course, first, second, frames, units) - bare
-    arrays = arrays_of(lambda: CkaProbe(first, second, frames, units).scores())
+    probe = CkaProbe(first, second, frames, units)
+
+    def forward() -> None:
+        with torch.no_grad():
+            first(frames[0])
+
+    forward()
+    bare = tensors_of(forward)
+    tensors = tensors_of(probe.scores) - bare
+    arrays = arrays_of(probe.scores)
     extra = tensors + arrays
     return {
         "extra_over_allowed": round((extra + size) / (2 * largest + size), 3),

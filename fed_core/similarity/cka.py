@@ -12,6 +12,7 @@ Every function takes NumPy arrays or PyTorch tensors on any device: only what bo
 """
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -68,17 +69,19 @@ def cka(x: Any, y: Any, estimator: str = BIASED, form: str = "") -> float:
     """Return the CKA of x (n, p1) and y (n, p2); NaN where it is not defined.
 
     Args:
-        x: features of the first layer; of any floating dtype.
+        x: features of the first layer; of any floating dtype. (m, n / m, p1) stands for m parts, one after the other,
+            which need not lie so in memory.
         y: of the second; where one has more rows, its last ones are left out.
         estimator: "biased", in [0, 1], or "debiased", at most 1.
         form: "feature" or "gram" to force one; empty takes the cheaper.
     """
     check_estimator(estimator)
-    n = min(len(x), len(y))
-    if n <= 1 or not x.shape[1] or not y.shape[1]:
+    n = min(num_rows(x), num_rows(y))
+    if n <= 1 or not x.shape[-1] or not y.shape[-1]:
         return math.nan
-    x, y = x[:n], y[:n]
-    form = form or cheaper_form(n, x.shape[1], y.shape[1])
+    form = form or cheaper_form(n, x.shape[-1], y.shape[-1])
+    if form == "gram" or estimator == DEBIASED or x.shape[:-1] != y.shape[:-1]:
+        x, y = (part.reshape(-1, part.shape[-1])[:n] for part in (x, y))
     norms = (_gram_norms if form == "gram" else _feature_norms)(x, y)
     if norms.constant:
         return math.nan
@@ -149,6 +152,11 @@ def cheaper_form(n: int, p1: int, p2: int) -> str:
     return "gram" if n < p1 + p2 else "feature"
 
 
+def num_rows(x: Any) -> int:
+    """Return n of (n, p), or of parts (m, n / m, p)."""
+    return math.prod(int(size) for size in x.shape[:-1])
+
+
 def check_estimator(estimator: str) -> None:
     """Refuse an unknown estimator with a :class:`ConfigError`."""
     if estimator not in ESTIMATORS:
@@ -194,27 +202,35 @@ def _feature_norms(x: Any, y: Any) -> _Norms:
     Rows are taken from a mean of the first block, and the sums put right at the end: one pass is enough, and the loss
     of digits is at most that of as many sums as there are blocks.
     """
-    n, p = len(x), x.shape[1]
-    step = max(1, _at_once(x) // (p + y.shape[1]))
-    block = _buffer(x, min(n, step), p + y.shape[1])
+    n, p, width = num_rows(x), x.shape[-1], x.shape[-1] + y.shape[-1]
+    step = max(1, _at_once(x) // width)
+    block = _buffer(x[0] if x.ndim == 3 else x, min(n, step), width)
     products: Any = 0.0
     totals: Any = 0.0
     shift: Any = None
-    for low in range(0, n, step):
-        rows = block[: min(step, n - low)]
-        rows[:, :p] = x[low : low + step]
-        rows[:, p:] = y[low : low + step]
-        if low == 0:
+    for left, right in _blocks(x, y, step):
+        rows = block[: len(left)]
+        rows[:, :p] = left
+        rows[:, p:] = right
+        first = shift is None
+        if first:
             shift = rows.sum(0) / len(rows)
         rows -= shift
-        if n > step:
+        if n > len(rows):
             totals = totals + rows.sum(0)
-        products = rows.T @ rows if low == 0 else products + rows.T @ rows
-    if n > step:
+        products = rows.T @ rows if first else products + rows.T @ rows
+    if n > step or x.ndim == 3:
         products -= totals[:, None] * (totals / n)[None]
     mean, lengths = shift + totals / n, products.diagonal()
     constant = _constant(lengths[:p], mean[:p], n) or _constant(lengths[p:], mean[p:], n)
     return _Norms(_square(products[:p, :p]), _square(products[p:, p:]), _square(products[:p, p:]), constant)
+
+
+def _blocks(x: Any, y: Any, step: int) -> Iterator[tuple[Any, Any]]:
+    """Yield at most ``step`` rows of both at a time; a block lies in one part."""
+    for left, right in zip(x, y, strict=True) if x.ndim == 3 else ((x, y),):
+        for low in range(0, len(left), step):
+            yield left[low : low + step], right[low : low + step]
 
 
 def _gram_norms(x: Any, y: Any) -> _Norms:

@@ -38,7 +38,7 @@ def plain(output: Tensor) -> Any:
 
 
 def rows(output: Any, module: nn.Module | None = None) -> Any:
-    """Return an output as (n, p) rows of samples; a view where that is possible.
+    """Return an output as (n, p) rows of samples, or as parts (m, n / m, p) of them; a view where that is possible.
 
     Args:
         output: tensor or array (B, C, H, W), (a, b, d) with features last, (n, p), (n,), or more axes, of which the
@@ -59,7 +59,7 @@ def rows(output: Any, module: nn.Module | None = None) -> Any:
     if last:
         return output.reshape(-1, output.shape[-1])
     maps = output.reshape(output.shape[0], output.shape[1], -1)
-    return maps[0].T if len(maps) == 1 else maps.swapaxes(1, 2).reshape(-1, maps.shape[1])
+    return maps[0].T if len(maps) == 1 else maps.swapaxes(1, 2)
 
 
 def sparse_rows(tensor: Any, features: Tensor | None = None) -> SparseRows:

@@ -24,7 +24,7 @@ from greenlet import greenlet
 from torch import nn
 
 from fed_core.errors import ConfigError
-from fed_core.similarity.cka import BIASED, SparseRows, check_estimator, cka, mean_over_frames, sparse_cka
+from fed_core.similarity.cka import BIASED, SparseRows, check_estimator, cka, mean_over_frames, num_rows, sparse_cka
 from fed_core.training.outputs import copied, first_output, is_sparse, plain, rows, size_bytes, sparse_rows
 
 Forward = Callable[[nn.Module, Any], Any]
@@ -327,7 +327,7 @@ def _compared(a: Any, b: Any, estimator: str) -> _Pair:
     if isinstance(a, SparseRows):
         width = min(a.features.shape[1], b.features.shape[1])
         return _Pair(sparse_cka(a, b, estimator), min(a.volume, b.volume), width)
-    return _Pair(cka(a, b, estimator), min(len(a), len(b)), min(a.shape[1], b.shape[1]))
+    return _Pair(cka(a, b, estimator), min(num_rows(a), num_rows(b)), min(a.shape[-1], b.shape[-1]))
 
 
 @contextmanager

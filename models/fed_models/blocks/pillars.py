@@ -33,14 +33,15 @@ class Pillars(nn.Module):
         """Map B clouds (P_b, 5) float32 to (B, channels, cells, cells) float32; rows go along y, columns along x."""
         kept, pillar = self._inside(points)
         count = len(points) * self.cells**2
-        canvas = kept.new_zeros(count, self.channels)
+        inner = kept.new_zeros(0, self.channels)
         # A normalisation over a single point is not defined.
         if len(kept) > 1:
-            features = pillar_features(kept, pillar, self.point_range, self.cells)
             with torch.autocast(kept.device.type, enabled=False):  # metres need more digits than halves have
-                inner = functional.relu(self.norm(self.linear(features)))
-            # Zeros are a neutral start: after the ReLU nothing is smaller.
-            canvas = canvas.scatter_reduce(0, pillar[:, None].expand_as(inner), inner, "amax")
+                inner = self.linear(pillar_features(kept, pillar, self.point_range, self.cells))
+                inner = functional.relu(self.norm(inner), inplace=True)
+        # Zeros are a neutral start: after the ReLU nothing is smaller.
+        canvas = kept.new_zeros(count, self.channels)
+        canvas = canvas.scatter_reduce_(0, pillar[: len(inner), None].expand_as(inner), inner, "amax")
         return canvas.view(len(points), self.cells, self.cells, self.channels).permute(0, 3, 1, 2).contiguous()
 
     def _inside(self, points: Sequence[Tensor]) -> tuple[Tensor, Tensor]:

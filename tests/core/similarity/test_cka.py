@@ -169,3 +169,14 @@ def test_tensors_give_what_arrays_give() -> None:
     a, b = SparseRows(torch.tensor(x), torch.tensor(cells), 90), SparseRows(torch.tensor(y), torch.tensor(cells), 90)
     wanted = sparse_cka(SparseRows(x, cells, 90), SparseRows(y, cells, 90))
     assert sparse_cka(a, b) == pytest.approx(wanted, abs=1e-12)
+
+
+@pytest.mark.parametrize("estimator", ["biased", "debiased"])
+@pytest.mark.parametrize("lengths", [(3, 700), (5, 4), (1, 9)])
+def test_parts_are_rows_one_after_the_other(lengths: tuple[int, int], estimator: str) -> None:
+    rng = np.random.default_rng(0)
+    maps = [rng.normal(2.0, 1.0, (lengths[0], width, lengths[1])).astype(np.float32) for width in (6, 9)]
+    x, y = (each.swapaxes(1, 2) for each in maps)
+    whole = [np.ascontiguousarray(each).reshape(-1, each.shape[-1]) for each in (x, y)]
+    assert cka(x, y, estimator) == pytest.approx(cka(*whole, estimator), abs=1e-12)
+    assert cka(x, whole[1], estimator) == pytest.approx(cka(*whole, estimator), abs=1e-12)

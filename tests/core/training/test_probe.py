@@ -56,7 +56,7 @@ def kept(model: nn.Module, frame: Tensor) -> dict[str, np.ndarray]:
     def on(name: str) -> Any:
         def hook(module: nn.Module, _: Any, output: Any) -> None:
             first = output[0] if isinstance(output, tuple) else output
-            found[name] = rows(first, module).double().numpy().copy()
+            found[name] = rows(first, module).flatten(0, -2).double().numpy().copy()
 
         return hook
 
@@ -176,7 +176,7 @@ def test_unknown_layouts_and_estimators_are_refused() -> None:
     [((2, 3, 4, 5), (40, 3)), ((2, 7, 3), (14, 3)), ((6, 3), (6, 3)), ((6,), (6, 1)), ((2, 3, 4, 5, 6), (2, 360))],
 )
 def test_rows_by_the_number_of_axes(shape: tuple[int, ...], wanted: tuple[int, int]) -> None:
-    assert rows(torch.zeros(shape)).shape == wanted
+    assert rows(torch.zeros(shape)).flatten(0, -2).shape == wanted
 
 
 @pytest.mark.parametrize(
@@ -195,7 +195,7 @@ def test_features_are_channels_or_the_last_axis(
     module: nn.Module, shape: tuple[int, ...], wanted: tuple[int, int]
 ) -> None:
     output = torch.randn(shape)
-    found = rows(output, module)
+    found = rows(output, module).flatten(0, -2)
     assert found.shape == wanted
     last = isinstance(module, nn.Linear | nn.LayerNorm)
     first = output.reshape(-1, shape[-1])[0] if last else output[0].flatten(1)[:, 0]
