@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fed_core.data.nuscenes.recording import ScanWriter
-from fed_core.data.nuscenes.recording import recorded_source as recorded_scans
 from rclpy.node import Node
 
 from fed_core.config import check, option
 from fed_core.data.bag_writer import DEFAULT_TOPICS, BagWriter
+from fed_core.data.nuscenes.recording import ScanWriter
+from fed_core.data.nuscenes.recording import recorded_source as recorded_scans
 from fed_core.data.opv2v.sequence import FOV, OFF, SECTOR
 from fed_core.data.opv2v.writer import Opv2vWriter, recorded_source
 from fed_core.types import BevFrame, DepthFrame, DetectionFrame

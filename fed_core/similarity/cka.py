@@ -218,7 +218,10 @@ def _feature_norms(x: Any, y: Any) -> _Norms:
         rows -= shift
         if n > len(rows):
             totals = totals + rows.sum(0)
-        products = rows.T @ rows if first else products + rows.T @ rows
+        if first:
+            products = rows.T @ rows
+        else:
+            products += rows.T @ rows
     if n > step or x.ndim == 3:
         products -= totals[:, None] * (totals / n)[None]
     mean, lengths = shift + totals / n, products.diagonal()

@@ -4,6 +4,7 @@ A message is a claim about its bytes. All of it is checked against their number 
 """
 
 from array import array
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -51,7 +52,7 @@ def points_from_msg(msg: PointCloud2) -> npt.NDArray[np.float32]:
     """
     _check_size(msg)
     layout = _layout(msg)
-    table = np.ndarray(
+    table: np.ndarray[Any, Any] = np.ndarray(
         (msg.height, msg.width), layout, np.frombuffer(msg.data, np.uint8), strides=(msg.row_step, msg.point_step)
     )
     found = np.zeros((msg.height * msg.width, len(FIELDS)), np.float32)
