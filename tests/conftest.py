@@ -20,6 +20,11 @@ SERIAL_FOLDERS = ("tests/nodes", "tests/ros")
 # Fleets of other users and machines must neither see nor disturb the tests.
 os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
 
+# Where recordings are is for `shared_data`; what is tested must not read relative paths from there. Workers inherit it.
+_RECORDINGS = "FED_PERCEPTION_TEST_DATA"
+if "FED_PERCEPTION_DATA" in os.environ:
+    os.environ[_RECORDINGS] = os.environ.pop("FED_PERCEPTION_DATA")
+
 if hypothesis is not None:
     hypothesis.settings.register_profile("house", deadline=None)
     hypothesis.settings.register_profile("ci", deadline=None, derandomize=True)
@@ -29,7 +34,7 @@ if hypothesis is not None:
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
     """Folder with recordings: FED_PERCEPTION_DATA, else ../shared/data beside the repository."""
-    named = os.environ.get("FED_PERCEPTION_DATA")
+    named = os.environ.get(_RECORDINGS)
     folder = Path(named) if named else ROOT.parent / "shared" / "data"
     if not folder.is_dir():
         pytest.skip(f"no recordings at {folder}; set FED_PERCEPTION_DATA to the folder that holds them")
