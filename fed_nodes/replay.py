@@ -35,7 +35,7 @@ class ReplayConfig:
 
     task: str = option(
         "depth",
-        help="what the recording is for: depth, bev (all cameras of a vehicle), detection (LiDAR, too)",
+        help="what the recording is for: depth, bev (all cameras), detection (and a LiDAR)",
         choices=TASKS,
     )
     source: Mapping[str, Any] = field(default_factory=dict, metadata={"help": "recording, as in a fleet file, as YAML"})
