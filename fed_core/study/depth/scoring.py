@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from fed_core.bookkeeping import RunBook
+from fed_core.errors import StudyError
 from fed_core.metrics.depth import mean_metrics
 from fed_core.roles.messages import FleetPlan
 from fed_core.strategies.base import Strategy, make_strategy
@@ -20,10 +21,11 @@ class DepthScores(Scores):
     """Scores the models that each unseen sequence chooses.
 
     Args:
-        run: what is scored.
+        run: what is scored. A method that keeps layers on each robot raises StudyError: no robot owns an unseen sequence.
     """
 
     def __init__(self, run: Run) -> None:
+        _check_travels(run)
         self._run, config = run, run.job.config
         unseen = [UnseenSequence(test, config, run.toolbox.describe) for test in run.job.scenario.tests]
         task = tasks.get(config.task)()
@@ -109,3 +111,14 @@ def _sequence(score: SequenceScore) -> dict[str, Any]:
             "fallback": choice.fallback,
         },
     }
+
+
+def _check_travels(run: Run) -> None:
+    """Refuse a method whose models are not whole."""
+    signature = run.toolbox.signature(run.network, run.job.cell.model)
+    kept = len(signature.names) - len(run.strategy.travels(signature))
+    if kept:
+        text = (
+            f"{run.chosen.name} keeps {kept} tensors on each robot, and no robot owns an unseen sequence of this study"
+        )
+        raise StudyError(f"{text}; take another method, or a study of bev or detection-domains")

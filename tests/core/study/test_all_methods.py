@@ -21,6 +21,8 @@ DOMAINS = (("legged", "indoor"), ("uav", "indoor"), ("uav", "forest"))
 
 #: Methods that need the classes or the named parts of a bird's eye network.
 BIRDS_EYE = {"daloss", "fedbevt", "feddwa", "fedrep", "fedtp"}
+#: Methods that keep layers on the robots, of which none owns an unseen sequence.
+OWN_LAYERS = {"fedbn"}
 
 
 def three_domains(config: StudyConfig, seed: int) -> Scenario:
@@ -31,7 +33,7 @@ def three_domains(config: StudyConfig, seed: int) -> Scenario:
 @pytest.mark.timeout(600)
 def test_all_methods_learn_on_six_clients_in_three_domains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(KINDS, "depth-hpe", DepthKind(three_domains))
-    names = [name for name in strategies.names() if name not in BIRDS_EYE]
+    names = [name for name in strategies.names() if name not in BIRDS_EYE | OWN_LAYERS]
     model = {
         "options": {"height": 64, "width": 96, "patch": 4},
         "train": {"lr": 3e-3, "batch_size": 4},
@@ -63,3 +65,24 @@ def test_all_methods_learn_on_six_clients_in_three_domains(tmp_path: Path, monke
     for path in write_report(tmp_path):
         text = path.read_text()
         assert all(name in text for name in names)
+
+
+@pytest.mark.parametrize("name", sorted(OWN_LAYERS))
+def test_methods_with_layers_of_the_robots_own_are_refused_before_training(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(KINDS, "depth-hpe", DepthKind(three_domains))
+    tree = {
+        "title": "own layers",
+        "scenario": "depth-hpe",
+        "rounds": 1,
+        "seeds": 1,
+        "models": {"adabins_s": {"options": {"height": 64, "width": 96, "patch": 4}, "strategies": [name]}},
+        "generated": {"frames": 2, "test_frames": 5, "width": 96, "height": 64},
+    }
+
+    (failure,) = Study(from_tree(StudyConfig, tree), tmp_path, toolbox, jobs=1).run().failures
+
+    assert failure.what == f"adabins_s {name} seed 0"
+    assert "keeps 175 tensors on each robot, and no robot owns an unseen sequence of this study" in failure.text
+    assert not list(tmp_path.glob("cells/**/rounds.jsonl"))
