@@ -21,7 +21,8 @@ class DepthScores(Scores):
     """Scores the models that each unseen sequence chooses.
 
     Args:
-        run: what is scored. A method that keeps layers on each robot raises StudyError: no robot owns an unseen sequence.
+        run: what is scored. A method that keeps layers on each robot raises StudyError, for no robot owns an unseen
+            sequence.
     """
 
     def __init__(self, run: Run) -> None:
