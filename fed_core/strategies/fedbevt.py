@@ -11,12 +11,12 @@ from typing import ClassVar
 
 from fed_core.config import check, option
 from fed_core.strategies.base import strategies
-from fed_core.strategies.personal import Personal
+from fed_core.strategies.personal import PersonalParts
 
 
 @strategies.register("fedbevt")
 @dataclass(frozen=True)
-class FedBEVT(Personal):
+class FedBEVT(PersonalParts):
     """Key "global" holds the shared tensors after the first round."""
 
     paper: ClassVar[str] = "Song et al. 2023, arXiv:2304.01534"

@@ -14,7 +14,7 @@ from typing import ClassVar
 
 from fed_core.config import check, option
 from fed_core.strategies.base import LocalResult, LocalRule, LocalState, strategies
-from fed_core.strategies.personal import Personal
+from fed_core.strategies.personal import PersonalParts
 from fed_core.types import ModelSignature
 
 HEAD = "head"
@@ -22,7 +22,7 @@ HEAD = "head"
 
 @strategies.register("fedrep")
 @dataclass(frozen=True)
-class FedRep(Personal):
+class FedRep(PersonalParts):
     """Key "global" holds the representation after the first round."""
 
     paper: ClassVar[str] = "Collins et al. 2021, arXiv:2102.07078"

@@ -5,6 +5,7 @@ private never travels: a robot starts every round from its own private tensors, 
 initial model. So does a newcomer; its shared tensors are the fleet's.
 """
 
+from abc import abstractmethod
 from collections.abc import Sequence
 
 from fed_core.errors import StrategyError
@@ -14,16 +15,11 @@ from fed_core.types import ModelSignature
 
 
 class Personal(FedAvg):
-    """FedAvg over the tensors that travel. A method overrides one of the first two methods."""
+    """FedAvg over the tensors that travel."""
 
-    def private_parts(self) -> tuple[str, ...]:
-        """Return the names of the parts that stay on the robots."""
-        raise NotImplementedError
-
+    @abstractmethod
     def private(self, signature: ModelSignature) -> frozenset[str]:
         """Return the tensors that stay on the robots."""
-        parts = [part_of(signature, part, type(self).__name__.lower()) for part in self.private_parts()]
-        return frozenset(name for part in parts for name in part)
 
     def travels(self, signature: ModelSignature) -> frozenset[str]:
         """Return the shared tensors."""
@@ -39,6 +35,19 @@ class Personal(FedAvg):
         travels, outcome = self.travels(state.signature), super().aggregate(updates, state)
         rows = ((name, row) for name, row in mean_rows(updates, state, GLOBAL) if name in travels)
         return Aggregate(rows=rows, plans=outcome.plans, models=outcome.models, memory=outcome.memory)
+
+
+class PersonalParts(Personal):
+    """What stays are parts that the network names."""
+
+    @abstractmethod
+    def private_parts(self) -> tuple[str, ...]:
+        """Return the names of the parts that stay on the robots."""
+
+    def private(self, signature: ModelSignature) -> frozenset[str]:
+        """Return the tensors of these parts."""
+        parts = [part_of(signature, part, type(self).__name__.lower()) for part in self.private_parts()]
+        return frozenset(name for part in parts for name in part)
 
 
 def part_of(signature: ModelSignature, part: str, strategy: str) -> tuple[str, ...]:

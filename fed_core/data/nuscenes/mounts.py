@@ -3,8 +3,8 @@
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from fed_core.data.mounts import mount
 from fed_core.data.nuscenes.tables import LIDAR
 from fed_core.types import ScanFrame
 
@@ -22,14 +22,3 @@ def scan_mounts(frame: ScanFrame) -> tuple[Tree, Tree]:
         for name, placed in zip(frame.cameras, frame.lidar_to_camera, strict=True)
     }
     return cameras, {LIDAR: mount(frame.lidar_to_ego)}
-
-
-def mount(to_vehicle: npt.NDArray[np.float64]) -> dict[str, Any]:
-    """Return the tree of a place (4, 4) [m] on the vehicle."""
-    # Imported on use: SciPy is slow to load, and only those who write mounts down need it.
-    from scipy.spatial.transform import Rotation
-
-    return {
-        "position": [float(value) for value in to_vehicle[:3, 3]],
-        "rotation": [float(value) for value in Rotation.from_matrix(to_vehicle[:3, :3]).as_quat()],
-    }

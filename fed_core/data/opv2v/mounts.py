@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from fed_core.data.mounts import mount
 from fed_core.data.opv2v.cameras import OPTICAL_TO_CARLA
 from fed_core.errors import DataError
 from fed_core.types import BevFrame
@@ -29,15 +30,10 @@ def rig_tree(frame: BevFrame) -> dict[str, dict[str, Any]]:
     ``position`` [m] and ``rotation`` (quaternion x, y, z, w) take the camera's optical frame (x right, y down,
     z forward) to the vehicle's (x forward, y left, z up); ``id`` is the camera's.
     """
-    # Imported on use: SciPy is slow to load, and only those who write mounts down need it.
-    from scipy.spatial.transform import Rotation
-
     tree: dict[str, dict[str, Any]] = {}
     for name, camera, pose in zip(names_of(frame.cameras), frame.cameras, frame.extrinsics, strict=True):
-        turn = Rotation.from_matrix(_TO_LEFT @ pose[:3, :3] @ OPTICAL_TO_CARLA)
-        tree[name] = {
-            "id": int(camera),
-            "position": [float(value) for value in _TO_LEFT @ pose[:3, 3]],
-            "rotation": [float(value) for value in turn.as_quat()],
-        }
+        to_vehicle = np.eye(4)
+        to_vehicle[:3, :3] = _TO_LEFT @ pose[:3, :3] @ OPTICAL_TO_CARLA
+        to_vehicle[:3, 3] = _TO_LEFT @ pose[:3, 3]
+        tree[name] = {"id": int(camera), **mount(to_vehicle)}
     return tree

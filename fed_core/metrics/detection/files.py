@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fed_core.data.nuscenes.domains import OWN_SPLITS
 from fed_core.data.nuscenes.tables import find_version, open_tables
 from fed_core.errors import ConfigError, DataError
 from fed_core.metrics.detection.devkit import Results, Truth, protocol
@@ -141,7 +142,7 @@ def _scenes_of_split(tables: Any, folder: Path, split: str) -> list[str]:
     from nuscenes.utils.splits import create_splits_scenes
 
     splits: dict[str, Any] = dict(create_splits_scenes())
-    own = folder / "splits.json"
+    own = folder / OWN_SPLITS
     if own.exists():
         try:
             splits.update(json.loads(own.read_text()))

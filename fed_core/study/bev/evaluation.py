@@ -1,6 +1,6 @@
 """Scores a client's model on its frames: the model that its next round starts from, private parts included."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,14 +10,11 @@ import numpy.typing as npt
 
 from fed_core.errors import DataError
 from fed_core.metrics.bev import Confusion, confusions, iou_frame, iou_global
-from fed_core.requests import Installation, starting_point, trained_file
-from fed_core.study.base import Moment, Run
-from fed_core.study.config import CENTRALISED, POOL
+from fed_core.study.base import Run
+from fed_core.study.client_models import frames_of
 from fed_core.study.scenario import StudySequence
 from fed_core.tasks.bev import BevTask
-from fed_core.training.jobs import prepared_samples, start_weights
-from fed_core.types import Array, BevFrame, ModelSignature
-from fed_core.wire.codec import open_tensors
+from fed_core.types import BevFrame
 
 #: Shares of the training frames from which on a constant map holds a vehicle.
 _THRESHOLDS = (0.005, 0.01, 0.02, 0.03, *(np.arange(1, 20) / 20).tolist())
@@ -41,52 +38,9 @@ class Scored:
         return self.sequence.owner
 
 
-class ClientModels:
-    """Loads the model of a client into the run's network.
-
-    Args:
-        run: what is scored.
-    """
-
-    def __init__(self, run: Run) -> None:
-        self._run = run
-        self._signature: ModelSignature = run.toolbox.signature(run.network, run.job.cell.model)
-        self._built = run.toolbox.state_arrays(run.network)  # private parts before the first round
-
-    def load_next(self, client: str, moment: Moment) -> None:
-        """Load what the client's next round starts from (feddwa spec 9: the model just received)."""
-        start = starting_point(moment.plan, moment.book.store, self._installation(client, moment))
-        strategy = self._run.strategy
-        self._load(start_weights(start, strategy, self._signature, self._built))
-
-    def load_trained(self, client: str, moment: Moment) -> bool:
-        """Load what the client's training of the closed round ended with; False where it did not train."""
-        path = trained_file(moment.plan, moment.closed.round, self._installation(client, moment))
-        if path is not None:
-            self._load(open_tensors(path))
-        return path is not None
-
-    def _installation(self, client: str, moment: Moment) -> Installation:
-        robot = POOL if self._run.chosen.name == CENTRALISED else client
-        return Installation(robot, "simulated", moment.robots / robot, {})
-
-    def _load(self, weights: Mapping[str, Array]) -> None:
-        self._run.toolbox.load_arrays(self._run.network, weights)
-        self._run.network.eval()
-
-
 def read_scored(run: Run) -> list[Scored]:
-    """Return the frames of all unseen sequences, in the network's size; a process reads them once."""
-    config, cell = run.job.config, run.job.cell
-    options = dict(config.models[cell.model].options)
-    found = []
-    for test in run.job.scenario.tests:
-        try:
-            dataset = prepared_samples(config.task, cell.model, options, run.network, test.source)
-        except DataError as err:
-            raise DataError(f"{test.name}: {err}") from err
-        found.append(Scored(test, dataset))
-    return found
+    """Return the frames of all unseen sequences."""
+    return [Scored(test, frames_of(run, test)) for test in run.job.scenario.tests]
 
 
 def score(run: Run, scored: Scored) -> dict[str, float | None]:
@@ -100,9 +54,7 @@ def constant_map(run: Run, client: StudySequence, scored: Scored) -> dict[str, f
 
     A network that is no better sees nothing. The threshold is the best on the training frames.
     """
-    cell, config = run.job.cell, run.job.config
-    options = dict(config.models[cell.model].options)
-    train: Any = prepared_samples(config.task, cell.model, options, run.network, client.source)
+    train = frames_of(run, client)
     shares = (train.mask & train.known).sum(0) / np.maximum(train.known.sum(0), 1)
 
     def counts(dataset: Any, threshold: float) -> list[Confusion]:

@@ -6,7 +6,8 @@ from typing import Any
 from fed_core.data.opv2v.maps import fit_map
 from fed_core.study.base import Line, Moment, Run, Scores
 from fed_core.study.bev import evaluation, pictures
-from fed_core.study.bev.evaluation import ClientModels, Scored, mean, read_scored
+from fed_core.study.bev.evaluation import Scored, mean, read_scored
+from fed_core.study.client_models import ClientModels
 from fed_core.study.scenario import TEST, VALIDATION
 
 METRICS = ("iou_global", "iou_frame")

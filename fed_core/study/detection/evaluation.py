@@ -1,12 +1,9 @@
 """Scores the network that is loaded on one domain's frames, by the devkit (fedcka spec 7.3)."""
 
-import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
-
-import numpy as np
 
 from fed_core.config import from_tree
 from fed_core.data.nuscenes.poses import matrix_of
@@ -15,15 +12,12 @@ from fed_core.errors import DataError
 from fed_core.metrics.detection.devkit import Truth, finite
 from fed_core.metrics.detection.scores import ERRORS, Figures
 from fed_core.metrics.detection.submission import to_submission
-from fed_core.requests import Installation, starting_point, trained_file
-from fed_core.study.base import Moment, Run
-from fed_core.study.config import CENTRALISED, POOL
+from fed_core.study.base import Run
+from fed_core.study.client_models import frames_of
 from fed_core.study.scenario import StudySequence
 from fed_core.tasks.detection.task import DetectionTask
-from fed_core.training.jobs import prepared_samples, start_weights
 from fed_core.training.local import TrainConfig
 from fed_core.types import Array, Boxes3D, DetectionFrame
-from fed_core.wire.codec import open_tensors
 
 #: Frames that the network looks at together.
 _BATCH = 4
@@ -62,41 +56,6 @@ class Scored:
         return self.sequence.owner
 
 
-class ClientModels:
-    """Loads the model of a client into the run's network.
-
-    Args:
-        run: what is scored.
-    """
-
-    def __init__(self, run: Run) -> None:
-        self._run = run
-        self._signature = run.toolbox.signature(run.network, run.job.cell.model)
-        self._built = run.toolbox.state_arrays(run.network)  # private parts before the first round
-
-    def load_next(self, client: str, moment: Moment) -> str:
-        """Load what the client's next round starts from, W_i; returns a digest of it."""
-        start = starting_point(moment.plan, moment.book.store, self._installation(client, moment))
-        return self._load(start_weights(start, self._run.strategy, self._signature, self._built))
-
-    def load_trained(self, client: str, moment: Moment) -> str | None:
-        """Load what the client's training of the closed round ended with, V_i; None where it did not train."""
-        path = trained_file(moment.plan, moment.closed.round, self._installation(client, moment))
-        return None if path is None else self._load(open_tensors(path))
-
-    def _installation(self, client: str, moment: Moment) -> Installation:
-        robot = POOL if self._run.chosen.name == CENTRALISED else client
-        return Installation(robot, "simulated", moment.robots / robot, {})
-
-    def _load(self, weights: Mapping[str, Array]) -> str:
-        self._run.toolbox.load_arrays(self._run.network, weights)
-        self._run.network.eval()
-        digest = hashlib.sha256()
-        for name in self._signature.names:
-            digest.update(np.ascontiguousarray(weights[name]).data)
-        return digest.hexdigest()
-
-
 def to_device(run: Run) -> None:
     """Bring the run's network to where it trains."""
     train = from_tree(TrainConfig, run.job.config.train_of(run.job.cell.model), "train")
@@ -104,16 +63,10 @@ def to_device(run: Run) -> None:
 
 
 def read_scored(run: Run) -> list[Scored]:
-    """Return the frames of all unseen sequences, in the network's size; a process reads them once."""
-    config, cell = run.job.config, run.job.cell
-    options = dict(config.models[cell.model].options)
+    """Return the frames of all unseen sequences, with their places and true boxes."""
     found = []
     for test in run.job.scenario.tests:
-        try:
-            dataset: Any = prepared_samples(config.task, cell.model, options, run.network, test.source)
-        except DataError as err:
-            raise DataError(f"{test.name}: {err}") from err
-        tables = _tables_of(test)
+        dataset, tables = frames_of(run, test), _tables_of(test)
         places = tuple(place_of(tables, token) for token in dataset.tokens)
         found.append(Scored(test, dataset, places, _truth_of(test, tables, dataset.tokens)))
     return found

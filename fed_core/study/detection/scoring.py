@@ -40,8 +40,9 @@ import numpy as np
 from fed_core.metrics.detection.devkit import finite
 from fed_core.metrics.detection.scores import plain_mean, transfer, weighted_mean
 from fed_core.study.base import Line, Moment, Run, Scores
+from fed_core.study.client_models import ClientModels
 from fed_core.study.detection import evaluation, pictures, told
-from fed_core.study.detection.evaluation import ClientModels, Scored, read_scored
+from fed_core.study.detection.evaluation import Scored, read_scored
 from fed_core.study.scenario import TEST, VALIDATION
 
 METRICS = ("nds", "map", "cap")

@@ -13,9 +13,9 @@ from fed_core.config import from_tree
 from fed_core.errors import DataError
 from fed_core.scenes.driving import DrivingOptions, generate
 from fed_core.study.base import CellJob
-from fed_core.study.bev.evaluation import ClientModels
 from fed_core.study.bev.kind import BevKind
 from fed_core.study.cell import run_cell
+from fed_core.study.client_models import ClientModels
 from fed_core.study.config import Cell, StudyConfig
 from fed_core.study.scenario import Scenario
 from fed_models.toolbox import toolbox
