@@ -69,7 +69,7 @@ class AggregatorNode(Node):
     def __init__(self) -> None:
         super().__init__("aggregator")
         self._settings = params.load(self, RunParameters)
-        config = params.load(self, AggregatorConfig)
+        config = params.load(self, AggregatorConfig, self._on_limits)
         run_config = self._settings.run_config()
         self._book = RunBook(self._settings.runs_dir / self._settings.run, self._settings.run, run_config)
         snapshot = self._book.snapshot()
@@ -125,6 +125,9 @@ class AggregatorNode(Node):
 
     def _on_tick(self) -> None:
         self._host.feed(ev.Tick())
+
+    def _on_limits(self, config: AggregatorConfig) -> None:
+        self._host.feed(ev.LimitsChanged(config.min_updates, config.round_deadline_s, config.liveness_s))
 
     def _on_register(self, request: RegisterRobot.Request, response: RegisterRobot.Response) -> Any:
         self._response = response

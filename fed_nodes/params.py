@@ -1,16 +1,18 @@
 """Configuration dataclasses as ROS parameters: declared with help text, unit and bounds, read back as the dataclass.
 
 Numbers, texts and flags become parameters of the same type. Trees (mappings, nested dataclasses) become one text
-parameter that holds YAML, since ROS has no nested values of free shape.
+parameter that holds YAML, since ROS has no nested values of free shape. Fields made with ``live=True`` may change
+while the node runs; a change goes through the checks of the dataclass, as a value at the start does.
 """
 
 import dataclasses
 import typing
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 import yaml
-from rcl_interfaces.msg import FloatingPointRange, IntegerRange, ParameterDescriptor
+from rcl_interfaces.msg import FloatingPointRange, IntegerRange, ParameterDescriptor, SetParametersResult
 from rclpy.node import Node
 from rclpy.parameter import Parameter
 
@@ -22,26 +24,75 @@ C = TypeVar("C")
 _LARGEST = 2**53
 
 
-def load(node: Node, cls: type[C]) -> C:
+def load(node: Node, cls: type[C], on_change: Callable[[C], None] | None = None) -> C:
     """Declare the fields of dataclass ``cls`` as parameters of ``node`` and return their values.
+
+    Args:
+        node: gets the parameters.
+        cls: dataclass whose fields were made with :func:`fed_core.config.option`.
+        on_change: receives the new values, on the executor's thread, each time live ones were changed; without it
+            nothing can be changed.
 
     Raises:
         ConfigError: a value is missing, of the wrong type or out of bounds; one line that names the parameter.
     """
     hints = typing.get_type_hints(cls)
+    fields: tuple[dataclasses.Field[Any], ...] = dataclasses.fields(cls)  # type: ignore[arg-type]
     tree = {}
-    for field in dataclasses.fields(cls):  # type: ignore[arg-type]
-        value = _declare(node, field, hints[field.name])
+    for field in fields:
+        value = _declare(node, field, hints[field.name], live=on_change is not None and is_live(field))
         if value is not None:
             tree[field.name] = value
-    return from_tree(cls, tree, where=node.get_name())
+    config = from_tree(cls, tree, where=node.get_name())
+    if on_change is not None:
+        _LiveValues(node, config, {field.name: hints[field.name] for field in fields if is_live(field)}, on_change)
+    return config
 
 
-def _declare(node: Node, field: "dataclasses.Field[Any]", hint: Any) -> Any:
+def is_live(field: "dataclasses.Field[Any]") -> bool:
+    """Return whether a field may change while a node runs."""
+    return bool(field.metadata.get("live", False))
+
+
+class _LiveValues(Generic[C]):
+    """Checks changes of live parameters before they happen, and tells of them afterwards."""
+
+    def __init__(self, node: Node, config: C, hints: dict[str, Any], on_change: Callable[[C], None]) -> None:
+        self._node, self._config, self._hints, self._on_change = node, config, hints, on_change
+        node.add_on_set_parameters_callback(self._check)
+        node.add_post_set_parameters_callback(self._apply)
+
+    def _check(self, changes: Sequence[Parameter[Any]]) -> SetParametersResult:
+        try:
+            self._changed(changes)
+        except ConfigError as err:
+            return SetParametersResult(successful=False, reason=str(err))
+        return SetParametersResult(successful=True)
+
+    def _apply(self, changes: Sequence[Parameter[Any]]) -> None:
+        config = self._changed(changes)
+        if config == self._config:
+            return
+        told = ", ".join(f"{c.name} is now {c.value}" for c in changes if c.name in self._hints)
+        self._node.get_logger().info(told)
+        self._config = config
+        self._on_change(config)
+
+    def _changed(self, changes: Sequence[Parameter[Any]]) -> C:
+        """Return the values after changes; those of other dataclasses of the node are none of ours."""
+        new = dict(vars(self._config))
+        for change in changes:
+            if change.name not in self._hints:
+                continue
+            hint = self._hints[change.name]
+            where = f"{self._node.get_name()}.{change.name}"
+            new[change.name] = _from_ros(change.value, _kind(hint), hint, where)
+        return from_tree(type(self._config), new, where=self._node.get_name())
+
+
+def _declare(node: Node, field: "dataclasses.Field[Any]", hint: Any, *, live: bool) -> Any:
     kind = _kind(hint)
-    descriptor = ParameterDescriptor(
-        description=_description(field), read_only=not field.metadata.get("live", False), dynamic_typing=False
-    )
+    descriptor = ParameterDescriptor(description=_description(field), read_only=not live, dynamic_typing=False)
     _bound(descriptor, field, kind)
     default = _default(field)
     try:

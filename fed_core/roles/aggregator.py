@@ -72,6 +72,7 @@ class Aggregator:
             ev.UpdateChecked: self._on_checked,
             ev.RoundOutcome: self._on_outcome,
             ev.JobFailed: self._on_job_failed,
+            ev.LimitsChanged: self._on_limits,
             ev.Tick: self._on_tick,
         }
 
@@ -274,6 +275,13 @@ class Aggregator:
     def _on_job_failed(self, event: ev.JobFailed, now_s: float) -> list[ev.Effect]:
         self._failed = f"{event.job}: {event.text}"
         return [ev.Log("error", f"the run stops: {self._failed}"), self._status(now_s)]
+
+    def _on_limits(self, event: ev.LimitsChanged, now_s: float) -> list[ev.Effect]:
+        self._config = replace(self._config, **vars(event))
+        if self._plan is None:
+            return [self._status(now_s)]
+        told = ev.PublishPlan(self._with_deadline(now_s))  # the same round, with the time that is left now
+        return [told, *self._close_if_complete(now_s), self._status(now_s)]
 
     def _on_tick(self, event: ev.Tick, now_s: float) -> list[ev.Effect]:
         effects: list[ev.Effect] = []

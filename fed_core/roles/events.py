@@ -67,6 +67,15 @@ class UpdateChecked:
 
 
 @dataclass(frozen=True)
+class LimitsChanged:
+    """An operator changed how long a round waits, and for whom; fields as in ``AggregatorConfig``."""
+
+    min_updates: int
+    round_deadline_s: float
+    liveness_s: float
+
+
+@dataclass(frozen=True)
 class RoundOutcome:
     """What a strategy returned for a round (or at the start, round 0), with its tensors stored as blobs."""
 

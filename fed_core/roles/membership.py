@@ -18,9 +18,15 @@ class AggregatorConfig:
     """Options of one aggregator (``config/aggregator.yaml``)."""
 
     min_robots: int = option(2, help="robots that must be registered before round 1", unit="count", low=1, high=100_000)
-    min_updates: int = option(1, help="updates without which a round never closes", unit="count", low=1, high=100_000)
-    round_deadline_s: float = option(600.0, help="time for one round; 0 = none", unit="s", low=0.0, high=604_800.0)
-    liveness_s: float = option(10.0, help="silence after which a robot counts as away", unit="s", low=1.0, high=3600.0)
+    min_updates: int = option(
+        1, help="updates without which a round never closes", unit="count", low=1, high=100_000, live=True
+    )
+    round_deadline_s: float = option(
+        600.0, help="time for one round; 0 = none", unit="s", low=0.0, high=604_800.0, live=True
+    )
+    liveness_s: float = option(
+        10.0, help="silence after which a robot counts as away", unit="s", low=1.0, high=3600.0, live=True
+    )
     max_update_bytes: int = option(
         4_000_000_000, help="largest update that is read", unit="bytes", low=1, high=100_000_000_000
     )

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from rcl_interfaces.msg import ParameterType
 from rclpy.node import Node
+from rclpy.parameter import Parameter
 
 from fed_core.config import check, option
 from fed_core.errors import ConfigError
@@ -33,6 +34,27 @@ class Config:
     folder: Path = option(Path("x"), help="where")
     tree: Mapping[str, Any] = field(default_factory=dict, metadata={"help": "anything"})
     shape: Shape | None = option(None, help="form")
+
+    def __post_init__(self) -> None:
+        check(self)
+
+
+@dataclass(frozen=True)
+class Limits:
+    low_s: float = option(1.0, help="least", unit="s", low=0.0, high=10.0, live=True)
+    high_s: float = option(2.0, help="most", unit="s", low=0.0, high=10.0, live=True)
+    mode: str = option("soft", help="how", choices=("soft", "hard"), live=True)
+    window: int = option(8, help="frozen", low=1)
+
+    def __post_init__(self) -> None:
+        check(self)
+        if self.low_s > self.high_s:
+            raise ConfigError(f"low_s is {self.low_s}, above high_s ({self.high_s}); lower it")
+
+
+@dataclass(frozen=True)
+class Other:
+    gain: float = option(0.5, help="gain", low=0.0, high=1.0, live=True)
 
     def __post_init__(self) -> None:
         check(self)
@@ -87,3 +109,64 @@ def test_bad_values_end_in_one_line(make_node: Make, values: dict[str, Any], tex
     line = str(caught.value)
     assert "\n" not in line
     assert all(text in line for text in texts), line
+
+
+# ---- changes while the node runs -----------------------------------------------------------------------------------
+
+
+def change(node: Node, **values: Any) -> str:
+    """Set parameters together; return why not, "" where it was done."""
+    result = node.set_parameters_atomically([Parameter(name, value=value) for name, value in values.items()])
+    assert result.successful == (not result.reason)
+    return str(result.reason)
+
+
+def test_live_values_reach_the_node_once_for_each_change(make_node: Make) -> None:
+    node, got = make_node(), list[Limits]()
+    assert params.load(node, Limits, got.append) == Limits()
+    assert change(node, low_s=1.5) == ""
+    assert change(node, low_s=4.0, high_s=6.0, mode="hard") == ""
+    assert got == [Limits(1.5), Limits(4.0, 6.0, "hard")]
+    assert change(node, low_s=4.0) == ""  # the same again
+    assert len(got) == 2
+    assert node.get_parameter("low_s").value == 4.0
+
+
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        ({"low_s": 3.0}, "low_s is 3.0, above high_s (2.0); lower it"),
+        ({"mode": "rude"}, "Limits.mode is 'rude'; choose one of soft, hard"),
+        ({"low_s": 11.0}, "Parameter low_s out of range"),
+        ({"window": 9}, "Trying to set a read-only parameter: window."),
+        ({"low_s": 1.5, "window": 9}, "Trying to set a read-only parameter: window."),
+        ({"low_s": "1"}, "Wrong parameter type"),
+        ({"low_s": float("nan")}, "low_s"),
+    ],
+)
+def test_bad_changes_are_refused_as_at_the_start_and_change_nothing(
+    make_node: Make, values: dict[str, Any], text: str
+) -> None:
+    node, got = make_node(), list[Limits]()
+    params.load(node, Limits, got.append)
+    assert text in change(node, **values)
+    assert got == []
+    assert [node.get_parameter(name).value for name in ("low_s", "mode", "window")] == [1.0, "soft", 8]
+
+
+def test_a_change_that_one_of_two_dataclasses_refuses_reaches_neither(make_node: Make) -> None:
+    node, limits, other = make_node(), list[Limits](), list[Other]()
+    params.load(node, Limits, limits.append)
+    params.load(node, Other, other.append)
+    assert "low_s is 3.0" in change(node, gain=1.0, low_s=3.0)
+    assert "high_s" in change(node, gain=1.0, high_s=0.5)
+    assert (limits, other) == ([], [])
+    assert change(node, gain=1.0) == ""
+    assert (limits, other) == ([], [Other(1.0)])
+
+
+def test_without_somebody_who_hears_of_it_nothing_can_be_changed(make_node: Make) -> None:
+    node = make_node()
+    params.load(node, Limits)
+    assert "read-only" in change(node, low_s=0.5)
+    assert node.describe_parameter("low_s").read_only

@@ -64,6 +64,27 @@ def test_the_deadline_closes_a_round_only_with_enough_updates_and_cancels_the_re
     assert bench.feed(ev.UpdateChecked(late, Refusal.ACCEPTED)) == []  # too late for round 1
 
 
+def test_an_operator_shortens_a_round_while_it_runs() -> None:
+    bench = Bench(min_updates=2, liveness_s=1000.0)
+    plan = bench.training()
+    bench.count(report_of(plan, "ana"))
+    bench.feed(ev.LimitsChanged(2, 40.0, 1000.0), after_s=10.0)
+    assert bench.one(ev.PublishPlan).plan.deadline_s == 30.0
+    assert bench.one(ev.PublishPlan).plan.round == plan.round
+    bench.feed(ev.Tick(), after_s=30.0)
+    assert "StartAggregation" not in bench.kinds()  # late, but one update is too few
+    bench.feed(ev.LimitsChanged(1, 40.0, 1000.0))
+    assert [r.robot_id for r in bench.one(ev.StartAggregation).reports] == ["ana"]
+
+
+def test_limits_changed_before_the_first_round_hold_from_its_start() -> None:
+    bench = Bench(min_updates=1)
+    bench.feed(ev.LimitsChanged(1, 7.0, 10.0))
+    assert "PublishPlan" not in bench.kinds()
+    bench.training()
+    assert bench.one(ev.PublishPlan).plan.deadline_s == 7.0
+
+
 def test_no_deadline_waits_for_ever() -> None:
     bench = Bench(round_deadline_s=0.0)
     plan = bench.training()
