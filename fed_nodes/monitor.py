@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from fed_msgs.msg import FleetStatus, LayerMask, RobotStatus, RoundPlan, Selection
 from rclpy.node import Node
 
@@ -16,6 +17,19 @@ from fed_core.config import check, option
 from fed_core.roles.messages import RobotPhase
 from fed_nodes import params, qos, run
 from fed_nodes.diagnostics import Diagnostics
+from fed_nodes.timers import steady_timer
+
+#: Types that are looked for in the graph: of selections, and of what every fleet has.
+_SELECTION, _STATUS = "fed_msgs/msg/Selection", "fed_msgs/msg/FleetStatus"
+#: Most selections that are followed, statuses of one message that are told, and names that are kept as not well.
+MAX_SELECTIONS, MAX_STATUSES, MAX_ILL = 256, 100, 10_000
+_LOOK_S = 1.0
+_LEVELS = {
+    DiagnosticStatus.OK: "ok",
+    DiagnosticStatus.WARN: "warn",
+    DiagnosticStatus.ERROR: "error",
+    DiagnosticStatus.STALE: "stale",
+}
 
 
 @dataclass(frozen=True)
@@ -29,28 +43,63 @@ class MonitorConfig:
 
 
 class MonitorNode(Node):
-    """One JSON object per message: ``{"kind": "fleet" | "robot" | "plan" | "mask" | "selection", ...}``."""
+    """One JSON object per message.
+
+    ``{"kind": "fleet" | "robot" | "plan" | "mask" | "selection" | "diagnostics" | "graph", ...}``; diagnostics are told
+    of any node that is not well, once a second as they come, and once more when it is well again.
+    """
 
     def __init__(self) -> None:
         super().__init__("monitor")
         config = params.load(self, MonitorConfig)
         fleet = config.fleet_ns.rstrip("/")
         self._lines = 0
+        self._ill: set[str] = set()
+        self._selections: dict[str, object] = {}
+        self._fleets: list[str] | None = None
         self.create_subscription(FleetStatus, f"{fleet}/status", self._teller(_fleet), qos.LATCHED)
         self.create_subscription(RobotStatus, f"{fleet}/robot_status", self._teller(_robot), qos.STATUS)
-        self.create_subscription(RoundPlan, f"{fleet}/round", self._teller(_plan), qos.LATCHED)
+        self.create_subscription(RoundPlan, f"{fleet}/round", self._on_plan, qos.LATCHED)
         self.create_subscription(LayerMask, f"{fleet}/masks", self._teller(_mask), qos.UPDATES)
-        self.create_subscription(Selection, "selection", self._teller(selection_to_json), qos.LATCHED)
+        self.create_subscription(DiagnosticArray, "/diagnostics", self._on_diagnostics, qos.DIAGNOSTICS)
+        steady_timer(self, _LOOK_S, self._look)
         self._diagnostics = Diagnostics(self, "monitor", lambda: ("ok", "watching", {"lines": str(self._lines)}))
 
-    def _teller(self, read: Callable[[Any], dict[str, Any]]) -> Callable[[Any], None]:
-        def tell(msg: Any) -> None:
-            line = json.dumps({**read(msg), "time_s": time.time()}, allow_nan=False)
-            self._lines += 1
-            sys.stdout.write(line + "\n")
-            sys.stdout.flush()
+    def _on_plan(self, msg: RoundPlan, info: Any) -> None:
+        # A latched plan may be old; the deadline counts from the moment at which it was sent.
+        self._tell({**_plan(msg), "sent_s": (info["source_timestamp"] or time.time_ns()) / 1e9})
 
-        return tell
+    def _on_diagnostics(self, msg: DiagnosticArray) -> None:
+        for status in msg.status[:MAX_STATUSES]:
+            well = status.level == DiagnosticStatus.OK
+            if not well or status.name in self._ill:
+                self._tell(_diagnostic(status))
+            if well:
+                self._ill.discard(status.name)
+            elif len(self._ill) < MAX_ILL:
+                self._ill.add(status.name)
+
+    def _look(self) -> None:
+        """Follow the selections of inference nodes that came, and tell which fleets there are."""
+        fleets = []
+        for topic, types in self.get_topic_names_and_types():
+            if _STATUS in types and self.count_publishers(topic):
+                fleets.append(topic.removesuffix("/status"))
+            elif _SELECTION in types and topic not in self._selections and len(self._selections) < MAX_SELECTIONS:
+                tell = self._teller(selection_to_json, source=topic.removesuffix("/selection") or "/")
+                self._selections[topic] = self.create_subscription(Selection, topic, tell, qos.LATCHED)
+        if sorted(fleets) != self._fleets:
+            self._fleets = sorted(fleets)
+            self._tell({"kind": "graph", "fleets": self._fleets})
+
+    def _teller(self, read: Callable[[Any], dict[str, Any]], **more: str) -> Callable[[Any], None]:
+        return lambda msg: self._tell({**read(msg), **more})
+
+    def _tell(self, tree: dict[str, Any]) -> None:
+        line = json.dumps({**tree, "time_s": time.time()}, allow_nan=False)
+        self._lines += 1
+        sys.stdout.write(line + "\n")
+        sys.stdout.flush()
 
 
 def _number(value: float) -> float | None:
@@ -98,6 +147,8 @@ def _robot(msg: RobotStatus) -> dict[str, Any]:
         "samples": msg.num_samples,
         "sent_bytes": msg.sent_bytes,
         "received_bytes": msg.received_bytes,
+        "disk_free_bytes": msg.disk_free_bytes,
+        "gpu_used_bytes": msg.gpu_used_bytes,
         "text": msg.text,
     }
 
@@ -108,6 +159,10 @@ def _plan(msg: RoundPlan) -> dict[str, Any]:
         "run": msg.run_id,
         "round": msg.round,
         "finished": msg.phase == RoundPlan.FINISHED,
+        "strategy": msg.strategy,
+        "task": msg.task,
+        "network": msg.network,
+        "deadline_s": _number(msg.deadline_s) or None,
         "models": list(msg.models),
         "blobs": {blob.key: {"digest": blob.digest, "size_bytes": blob.size_bytes} for blob in msg.blobs},
         "load": {robot.robot_id: list(robot.load) for robot in msg.robots},
@@ -123,6 +178,16 @@ def _mask(msg: LayerMask) -> dict[str, Any]:
         "round": msg.round,
         "units": msg.num_units,
         "shared": int(bits.sum()),
+    }
+
+
+def _diagnostic(status: DiagnosticStatus) -> dict[str, Any]:
+    return {
+        "kind": "diagnostics",
+        "name": status.name,
+        "level": _LEVELS.get(status.level, "error"),
+        "text": status.message,
+        "hardware": status.hardware_id,
     }
 
 

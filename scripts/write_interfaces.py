@@ -97,7 +97,8 @@ NODES: dict[str, list[Row]] = {
         Row(SUB, "<fleet_ns>/status", "fed_msgs/msg/FleetStatus", "LATCHED", "told as a JSON line"),
         Row(SUB, "<fleet_ns>/robot_status", "fed_msgs/msg/RobotStatus", "STATUS", "told as a JSON line"),
         Row(SUB, "<fleet_ns>/masks", "fed_msgs/msg/LayerMask", "UPDATES", "told as a JSON line"),
-        Row(SUB, "selection", "fed_msgs/msg/Selection", "LATCHED", "told as a JSON line"),
+        Row(SUB, "/<inference>/selection", "fed_msgs/msg/Selection", "LATCHED", "told as a JSON line"),
+        Row(SUB, "/diagnostics", "diagnostic_msgs/msg/DiagnosticArray", "DIAGNOSTICS", "who is not well is told"),
         HEALTH,
     ],
 }

@@ -2,9 +2,11 @@
 
 import os
 import random
+import shutil
 from pathlib import Path
 
 from fed_cli.fleetrun.folder import shared_file
+from fed_core.errors import ConfigError
 
 
 def local_environment(folder: Path) -> dict[str, str]:
@@ -22,3 +24,11 @@ def local_environment(folder: Path) -> dict[str, str]:
     variables = {name: os.environ.get(name, value) for name, value in defaults.items()}
     variables["ROS_LOG_DIR"] = str((folder / "log" / "ros").absolute())
     return variables
+
+
+def tether() -> list[str]:
+    """Return the command prefix that ends a process together with its parent, however that ends."""
+    program = shutil.which("setpriv")
+    if program is None:
+        raise ConfigError("the program setpriv is missing; install util-linux")
+    return [program, "--pdeathsig", "KILL"]

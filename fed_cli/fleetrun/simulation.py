@@ -8,7 +8,8 @@ from rich.console import Console
 from rich.table import Table
 
 from fed_cli.fleetrun.runs import RunRecord, read_run, shared_layers
-from fed_cli.fleetrun.view import FleetState, FleetView
+from fed_cli.fleetrun.state import FleetState
+from fed_cli.fleetrun.view import FleetView
 from fed_core.fleet import FleetConfig
 from fed_core.roles.messages import FleetStatus, RobotStatus
 

@@ -11,9 +11,10 @@ from typing import Any, NamedTuple
 from rich.console import Console
 
 from fed_cli.fleetrun.environment import local_environment
+from fed_cli.fleetrun.monitor import MonitorReader
 from fed_cli.fleetrun.runs import read_run
 from fed_cli.fleetrun.supervisor import Supervisor
-from fed_cli.fleetrun.view import FleetView, MonitorReader
+from fed_cli.fleetrun.view import FleetView
 from fed_core.deployment import Deployment, NodeSpec
 from fed_core.errors import FedError
 from fed_core.fleet import FleetConfig, NamedOptions, RobotEntry, SequenceEntry

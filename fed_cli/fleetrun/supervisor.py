@@ -17,9 +17,10 @@ from typing import Any
 from circus.client import CircusClient
 from circus.exc import CallError
 
+from fed_cli.fleetrun.environment import tether
 from fed_cli.fleetrun.shared_memory import remove_dead_segments
 from fed_core.deployment import NodeSpec
-from fed_core.errors import ConfigError, FedError
+from fed_core.errors import FedError
 
 _GRACE_S = 8
 _PATIENCE_S = 30.0
@@ -101,7 +102,7 @@ class Supervisor:
         path = self._params / f"{spec.name}.yaml"
         tree = {"/**": {"ros__parameters": dict(spec.parameters)}}
         path.write_text(yaml.safe_dump(tree), encoding="utf-8")
-        command = [*_TETHER, sys.executable, "-m", f"fed_nodes.{spec.executable}", "--ros-args"]
+        command = [*tether(), sys.executable, "-m", f"fed_nodes.{spec.executable}", "--ros-args"]
         if spec.namespace:
             command += ["-r", f"__ns:={spec.namespace}"]
         return [*command, "--params-file", str(path.absolute())]
@@ -134,7 +135,7 @@ class Supervisor:
             encoding="utf-8",
         )
         log = self._logs / "circus.log"
-        command = [*_TETHER, sys.executable, "-m", "circus.circusd", "--log-level", "WARNING"]
+        command = [*tether(), sys.executable, "-m", "circus.circusd", "--log-level", "WARNING"]
         return subprocess.Popen(  # noqa: S603 - fixed program, no shell
             [*command, "--log-output", str(log), str(ini)], env=self.environment, start_new_session=True
         )
@@ -154,14 +155,3 @@ class Supervisor:
             if "already running" not in reason or time.monotonic() > deadline_s:
                 raise FedError(f"the process supervisor refused {command}: {reason}")
             time.sleep(0.1)
-
-
-def _tether() -> list[str]:
-    """Return the command prefix that ends a process together with its parent; circus may miss a gentler signal."""
-    program = shutil.which("setpriv")
-    if program is None:
-        raise ConfigError("the program setpriv is missing; install util-linux")
-    return [program, "--pdeathsig", "KILL"]
-
-
-_TETHER = _tether()

@@ -158,6 +158,7 @@ def told_rows(node: str, namespace: str, reliable: bool) -> set[tuple[str, str, 
         readers = ("forest", "brick", "live_inference") if row.name.endswith("<reader>") else ("forest", "brick")
         for other in readers:
             name = row.name.replace("<fleet_ns>", "/fleet").replace("<reader_id>", reader).replace("<reader>", other)
+            name = name.replace("<inference>", "live")
             name = name.replace("<robot>", reader if node == "robot_client" else other)
             name = name if name.startswith("/") else f"{namespace.rstrip('/')}/{name}"
             is_topic = row.way in (PUB, SUB)

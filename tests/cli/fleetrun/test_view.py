@@ -6,7 +6,8 @@ import math
 from rich.console import Console
 
 from fed_cli.fleetrun.simulation import fleet_line, robot_line
-from fed_cli.fleetrun.view import FleetState, FleetView
+from fed_cli.fleetrun.state import FleetState
+from fed_cli.fleetrun.view import FleetView
 from fed_core.errors import Refusal
 from fed_core.roles.messages import FleetStatus, RobotPhase, RobotState, RobotStatus
 
@@ -46,7 +47,7 @@ def test_terminal_shows_robots_and_what_is_waited_for() -> None:
     with view:
         view.refresh()
         drawn = io.StringIO()
-        Console(file=drawn, width=100).print(view._draw())
+        Console(file=drawn, width=100).print(view.draw())
     assert "waiting for robot b" in drawn.getvalue()
     (row,) = [line for line in drawn.getvalue().splitlines() if line.startswith("a ")]
     assert "training" in row and "3.25" in row and "40" in row
@@ -60,7 +61,7 @@ def test_how_many_layers_a_robot_shares_is_shown_in_its_own_run_only() -> None:
     state.add({"kind": "mask", "id": "a", "run": "run", "round": 1, "units": 99, "shared": 61})
     state.add({"kind": "mask", "id": "b", "run": "another", "round": 1, "units": 99, "shared": 12})
     drawn = io.StringIO()
-    Console(file=drawn, width=100).print(FleetView(Console(file=io.StringIO()), state)._draw())
+    Console(file=drawn, width=100).print(FleetView(Console(file=io.StringIO(), width=100), state).draw())
     rows = {line[:1]: line for line in drawn.getvalue().splitlines()}
     assert "61/99" in rows["a"] and "12/99" not in rows["b"]
 

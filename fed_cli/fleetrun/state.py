@@ -1,0 +1,125 @@
+"""What is known of a fleet: the newest word of everybody, fed with the lines of the monitor."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+#: A fault that a node's diagnostics do not repeat is over, or its node is gone [s].
+FAULT_S = 6.0
+#: Rounds whose loss is kept of each robot.
+KEPT_ROUNDS = 200
+
+Level = Literal["warn", "error"]
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Something that a person should look at.
+
+    Attributes:
+        level: "warn" or "error".
+        where: robot or node.
+        text: what is wrong.
+    """
+
+    level: Level
+    where: str
+    text: str
+
+
+class FleetState:
+    """The newest word of everybody, fed with the lines of the monitor or the statuses of a simulation.
+
+    Args:
+        clock: time of day in seconds; for lines that do not tell theirs.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        self._clock = clock
+        self.fleet: dict[str, Any] = {}
+        self.robots: dict[str, dict[str, Any]] = {}
+        self.plan: dict[str, Any] = {}
+        self.plans: dict[str, dict[str, Any]] = {}
+        self.masks: dict[str, dict[str, Any]] = {}
+        self.selections: dict[str, dict[str, Any]] = {}
+        self.fleets: list[str] = []
+        self._ill: dict[str, dict[str, Any]] = {}
+        self._losses: dict[str, dict[int, float]] = {}
+        self._run = ""
+
+    def add(self, line: dict[str, Any]) -> None:
+        """Take one line of the monitor."""
+        kind = line.get("kind")
+        if kind == "fleet":
+            self._begin(line["run"])
+            self.fleet = line
+        elif kind == "robot":
+            self.robots[line["id"]] = line
+            self._keep_loss(line)
+        elif kind == "plan":
+            self.plan = line
+            self.plans[line["run"]] = line
+        elif kind == "mask":
+            self.masks[line["id"]] = line
+        elif kind == "selection":
+            self.selections[line.get("source", "/")] = line
+        elif kind == "diagnostics":
+            self._ill.pop(line["name"], None)
+            if line["level"] != "ok":
+                self._ill[line["name"]] = {"time_s": self._clock(), **line}
+        elif kind == "graph":
+            self.fleets = line["fleets"]
+
+    def position(self) -> str:
+        """Return a text that changes whenever anything in the fleet moves on."""
+        robots = [(r["id"], r["phase"], r["round"], r["progress"], r["samples"]) for r in self.robots.values()]
+        return repr((self.fleet.get("run"), self.fleet.get("phase"), self.fleet.get("round"), robots))
+
+    def finished(self, run: str) -> bool:
+        """Return whether the models of a run are final."""
+        return bool(self.plans.get(run, {}).get("finished")) and self.fleet.get("run") == run
+
+    def losses(self, robot_id: str) -> list[float]:
+        """Return a robot's last loss of each round of this run that was seen."""
+        return [loss for _, loss in sorted(self._losses.get(robot_id, {}).items())]
+
+    def deadline_left_s(self) -> float | None:
+        """Return the time left for this round in seconds, None where there is no deadline."""
+        plan, fleet = self.plan, self.fleet
+        current = (plan.get("run"), plan.get("round")) == (fleet.get("run"), fleet.get("round"))
+        if not plan.get("deadline_s") or not current or plan["finished"]:
+            return None
+        return float(max(0.0, plan["deadline_s"] - (self._clock() - plan["sent_s"])))
+
+    def faults(self) -> list[Fault]:
+        """Return what is wrong now, the worst first."""
+        found = []
+        if self.fleet.get("phase") == "failed":
+            found.append(Fault("error", "aggregator", "the run failed; see its log"))
+        for robot in self.fleet.get("robots", ()):
+            if not robot["alive"]:
+                found.append(Fault("warn", robot["id"], "away: no heartbeat"))
+            if robot.get("refused"):
+                found.append(Fault("warn", robot["id"], f"refused {robot['refused']}: {robot.get('last_text', '')}"))
+        for name, robot in self.robots.items():
+            if robot["phase"] == "failed":
+                found.append(Fault("error", name, robot["text"]))
+        now_s = self._clock()
+        for name, line in self._ill.items():
+            if now_s - line["time_s"] < FAULT_S:
+                level: Level = "error" if line["level"] == "error" else "warn"
+                found.append(Fault(level, name.removesuffix(": state"), line["text"]))
+        return sorted(found, key=lambda fault: (fault.level != "error", fault.where))
+
+    def _begin(self, run: str) -> None:
+        if run != self._run:
+            self._run, self._losses = run, {}
+
+    def _keep_loss(self, line: dict[str, Any]) -> None:
+        if line["loss"] is None or not line["round"]:
+            return
+        kept = self._losses.setdefault(line["id"], {})
+        kept[line["round"]] = line["loss"]
+        if len(kept) > KEPT_ROUNDS:
+            del kept[min(kept)]

@@ -1,0 +1,136 @@
+"""Watches a fleet that somebody else started, through the monitor node."""
+
+import os
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from fed_cli.fleetrun.environment import tether
+from fed_cli.fleetrun.monitor import MonitorReader
+from fed_cli.fleetrun.view import FleetView
+from fed_core.errors import ConfigError, FedError
+
+#: Time between two pictures [s].
+REFRESH_S = 0.5
+#: How long one picture gathers what comes about once a second: heartbeats, diagnostics, newly found selections [s].
+SETTLE_S = 3.0
+
+
+@dataclass(frozen=True)
+class Watch:
+    """What is watched.
+
+    Attributes:
+        fleet_ns: namespace of the fleet's topics.
+        domain_id: ROS domain; None = that of the environment.
+        wait_s: time for the first answer.
+    """
+
+    fleet_ns: str = "/fleet"
+    domain_id: int | None = None
+    wait_s: float = 15.0
+
+
+def watch(what: Watch, *, once: bool = False, as_json: bool = False) -> None:
+    """Show a fleet until the user stops it, or ``once``.
+
+    Args:
+        what: the fleet.
+        once: show it one time.
+        as_json: pass the monitor's lines on instead of drawing.
+
+    Raises:
+        FedError: no fleet answers in time, or the monitor ends.
+    """
+    with _stopped_by_signals(), _monitor(what, _print_line if as_json else None) as monitor:
+        console = Console()
+        _until_fleet(what, monitor)
+        if once or (not as_json and not console.is_terminal):
+            _wait(monitor, SETTLE_S, lambda: False)
+            if not as_json:
+                with monitor.changed:
+                    console.print(FleetView(console, monitor.state).draw(whole=True))
+            return
+        if as_json:
+            while True:
+                _wait(monitor, REFRESH_S, lambda: False)
+        _follow(console, monitor)
+
+
+def _follow(console: Console, monitor: MonitorReader) -> None:
+    with FleetView(console, monitor.state, screen=True) as view:
+        while True:
+            with monitor.changed:
+                view.refresh()
+            _wait(monitor, REFRESH_S, lambda: False)
+
+
+def _until_fleet(what: Watch, monitor: MonitorReader) -> None:
+    if _wait(monitor, what.wait_s, lambda: bool(monitor.state.fleet)):
+        return
+    domain = os.environ.get("ROS_DOMAIN_ID", "0") if what.domain_id is None else what.domain_id
+    others = [name for name in monitor.state.fleets if name != what.fleet_ns.rstrip("/")]
+    reach = os.environ.get("ROS_AUTOMATIC_DISCOVERY_RANGE", "SUBNET")
+    hint = (
+        f"fleets there: {', '.join(others)} (--fleet-ns)"
+        if others
+        else f"is its aggregator running? check --domain-id, --fleet-ns and the discovery range (here {reach}; "
+        "ROS_AUTOMATIC_DISCOVERY_RANGE, ROS_STATIC_PEERS)"
+    )
+    raise FedError(f"no fleet answers on {what.fleet_ns} in ROS domain {domain} within {what.wait_s:g} s; {hint}")
+
+
+def _wait(monitor: MonitorReader, seconds: float, done: Callable[[], bool]) -> bool:
+    """Return whether it is done; asked after each line, or when the time is over."""
+    end_s = time.monotonic() + seconds
+    with monitor.changed:
+        while not done():
+            if monitor.ended:
+                raise FedError(f"the monitor ended: {monitor.last_words()}")
+            left_s = end_s - time.monotonic()
+            if left_s <= 0:
+                return False
+            monitor.changed.wait(min(left_s, REFRESH_S))
+    return True
+
+
+def _print_line(line: str) -> None:
+    sys.stdout.write(line)
+    sys.stdout.flush()
+
+
+@contextmanager
+def _monitor(what: Watch, on_line: Callable[[str], None] | None) -> Iterator[MonitorReader]:
+    environment = dict(os.environ) if what.domain_id is None else {**os.environ, "ROS_DOMAIN_ID": str(what.domain_id)}
+    if not what.fleet_ns.startswith("/"):
+        raise ConfigError(f"--fleet-ns {what.fleet_ns!r} is no namespace; it begins with a slash, like /fleet")
+    node = [sys.executable, "-m", "fed_nodes.monitor", "--ros-args", "-p", f"fleet_ns:={what.fleet_ns}"]
+    with tempfile.TemporaryDirectory(prefix="fedperc-top-") as folder:
+        monitor = MonitorReader([*tether(), *node], environment, str(Path(folder) / "monitor.log"), on_line)
+        try:
+            yield monitor
+        finally:
+            monitor.close()
+
+
+@contextmanager
+def _stopped_by_signals() -> Iterator[None]:
+    """Let other ends (kill, a closed SSH connection or pipe) be as Ctrl-C, so that the terminal is left clean."""
+
+    def stop(number: int, frame: Any) -> None:
+        raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
