@@ -123,15 +123,9 @@ class BagWriter:
 
     def add(self, frame: DepthFrame) -> None:
         """Append one frame."""
-        counts = _depth_counts(frame, self._depth_encoding)
-        messages = (
-            (self._info, _camera_info(self._store, frame)),
-            (self._colour, _image(self._store, frame, "rgb8", frame.rgb)),
-            (self._depth, _image(self._store, frame, self._depth_encoding, counts)),
-        )
+        messages = frame_messages(self._store, frame, self._depth_encoding)
         with self._telling():
-            for connection, message in messages:
-                data = self._store.serialize_cdr(message, connection.msgtype)
+            for connection, data in zip((self._info, self._colour, self._depth), messages, strict=True):
                 self._writer.write(connection, frame.stamp_ns, data)
 
     def close(self) -> None:
@@ -151,6 +145,16 @@ class BagWriter:
             yield
         except (OSError, WriterError) as err:
             raise DataError(f"cannot write the bag {self._path}: {' '.join(str(err).split())}") from err
+
+
+def frame_messages(store: Typestore, frame: DepthFrame, depth_encoding: str = "32FC1") -> tuple[memoryview, ...]:
+    """Return the messages of a frame, serialized: camera, colour, depth."""
+    counts = _depth_counts(frame, depth_encoding)
+    return (
+        store.serialize_cdr(_camera_info(store, frame), CAMERA_INFO),
+        store.serialize_cdr(_image(store, frame, "rgb8", frame.rgb), IMAGE),
+        store.serialize_cdr(_image(store, frame, depth_encoding, counts), IMAGE),
+    )
 
 
 def _check(path: Path, depth_encoding: str, storage: str, compress: bool) -> None:
@@ -192,7 +196,7 @@ def _image(store: Typestore, frame: DepthFrame, encoding: str, pixels: Array) ->
         encoding=encoding,
         is_bigendian=0,
         step=pixels.nbytes // height,
-        data=np.frombuffer(pixels.tobytes(), dtype=np.uint8),
+        data=np.ascontiguousarray(pixels).reshape(-1).view(np.uint8),
     )
 
 
