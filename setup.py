@@ -73,6 +73,7 @@ setup(
             "inference = fed_nodes.inference:main",
             "replay = fed_nodes.replay:main",
             "monitor = fed_nodes.monitor:main",
+            "composed = fed_nodes.composed:main",
         ],
     },
 )

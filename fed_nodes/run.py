@@ -1,9 +1,15 @@
-"""Starts and stops a node's process: one line for a bad configuration, exit code 0 for one SIGINT or SIGTERM."""
+"""Starts and stops the process of a node, or of several: one line for a bad configuration, and the exit code.
+
+0: told to stop (SIGINT, SIGTERM), or its work is done. 1: it failed while it ran. 2: it could not start, and would not
+the next time either, so that a supervisor need not try again.
+"""
 
 import os
+import queue
 import signal
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import rclpy
@@ -13,39 +19,91 @@ from rclpy.node import Node
 
 from fed_core.errors import FedError
 
+#: How long a node's callback may go on once the process of several nodes was told to stop.
+_STOP_S = 10.0
+
 
 class Finished(Exception):  # noqa: N818 - no error
     """A callback raises this when the node's work is done."""
 
 
-def main(make_node: Callable[[], Node]) -> int:
-    """Make a node, spin it until it is told to stop, and return the exit code (2: it could not start, 1: it failed)."""
+def main(*make_nodes: Callable[[], Node]) -> int:
+    """Make nodes, spin them until they are told to stop, and return the exit code (2: no start, 1: failed).
+
+    Several nodes share the process and its DDS participant. Each has a thread of its own, since what one does in a
+    callback, such as loading networks, must not stop the heartbeats of another.
+    """
     if "ROS_LOG_DIR" not in os.environ and "HOME" not in os.environ:
         os.environ["ROS_LOG_DIR"] = str(Path.cwd() / "log")
     _interrupt_once()
     rclpy.init(args=sys.argv)
-    node: Node | None = None
+    nodes: list[Node] = []
+    spinning: list[_Spinning] = []
     code = 0
     try:
-        node = make_node()
-        _warn_of_unknown(node)
-        executor = SingleThreadedExecutor()
-        executor.add_node(node)
-        executor.spin()
+        for make_node in make_nodes:
+            nodes.append(make_node())
+        for node in nodes:
+            _warn_of_unknown(node)
+        if len(nodes) == 1:
+            executor = SingleThreadedExecutor()
+            executor.add_node(nodes[0])
+            executor.spin()
+        else:
+            _spin_each(nodes, spinning)
     except (KeyboardInterrupt, ExternalShutdownException, Finished):
         pass
     except FedError as err:
         sys.stderr.write(f"error: {err}\n")
-        code = 2 if node is None else 1
+        code = 2 if len(nodes) < len(make_nodes) else 1
     except (InvalidHandle, RCLError):
         if rclpy.ok():  # else a signal came while a callback, or the start, used ROS
             raise
     finally:
-        if node is not None:
-            node.destroy_node()
-        rclpy.try_shutdown()
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # or one more would kill the interpreter while it ends
+        _clean_up(nodes, spinning)
     return code
+
+
+class _Spinning:
+    """One of several nodes, in a thread.
+
+    Args:
+        node: what is spun.
+        ended: receives what ended it.
+    """
+
+    def __init__(self, node: Node, ended: "queue.SimpleQueue[BaseException]") -> None:
+        self._ended, self._executor = ended, SingleThreadedExecutor()
+        self._executor.add_node(node)
+        self._thread = threading.Thread(target=self._spin, name=node.get_name(), daemon=True)
+        self._thread.start()
+
+    def _spin(self) -> None:
+        try:
+            self._executor.spin()
+            self._ended.put(Finished())
+        except BaseException as err:  # whatever it is, the main thread decides
+            self._ended.put(err)
+
+    def stop(self) -> None:
+        """Wait for the callback that runs, then stop."""
+        self._executor.shutdown(timeout_sec=0.0)
+        self._thread.join(_STOP_S)
+
+
+def _spin_each(nodes: Sequence[Node], spinning: list[_Spinning]) -> None:
+    ended: queue.SimpleQueue[BaseException] = queue.SimpleQueue()
+    spinning += [_Spinning(node, ended) for node in nodes]
+    raise ended.get()
+
+
+def _clean_up(nodes: Sequence[Node], spinning: Sequence[_Spinning]) -> None:
+    for thread in spinning:
+        thread.stop()
+    for node in reversed(nodes):
+        node.destroy_node()
+    rclpy.try_shutdown()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # or one more would kill the interpreter while it ends
 
 
 def _interrupt_once() -> None:

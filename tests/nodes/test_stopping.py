@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[2]
 NODE = """
 import sys
@@ -46,3 +48,102 @@ def test_second_interrupt_does_not_break_the_clean_up() -> None:
     finally:
         node.kill()
     assert (node.returncode, out, err) == (0, "closed\n", "")
+
+
+SEVERAL = """
+import sys, threading
+from rclpy.node import Node
+from fed_core.errors import ConfigError, DataError
+from fed_nodes import run
+
+released = threading.Event()
+
+class Busy(Node):
+    def __init__(self):
+        super().__init__("busy")
+        self.create_timer(0.01, lambda: (print("busy", flush=True), released.wait()))
+
+    def destroy_node(self):
+        super().destroy_node()
+        print("busy closed", flush=True)
+
+class Ticking(Node):
+    def __init__(self):
+        super().__init__("ticking")
+        self.ticks = 0
+        self.create_timer(0.01, self.tick)
+
+    def tick(self):
+        self.ticks += 1
+        if self.ticks == 20:
+            print("twenty", flush=True)
+            HOOK
+
+    def destroy_node(self):
+        super().destroy_node()
+        print("ticking closed", flush=True)
+
+def unable():
+    raise ConfigError("tilt is 5; it must be at most 1")
+
+sys.exit(run.main(NODES))
+"""
+
+
+def several(nodes: str, hook: str = "released.set()") -> "subprocess.Popen[str]":
+    code = SEVERAL.replace("NODES", nodes).replace("HOOK", hook)
+    return subprocess.Popen(
+        [sys.executable, "-c", code], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_several_nodes_do_not_wait_for_each_other_and_end_together(number: int) -> None:
+    process = several("Busy, Ticking")
+    try:
+        assert process.stdout is not None
+        lines = {process.stdout.readline() for _ in range(2)}
+        process.send_signal(number)
+        out, err = process.communicate(timeout=30)
+    finally:
+        process.kill()
+    assert lines == {"busy\n", "twenty\n"}  # twenty ticks, while the other's callback was waiting
+    assert (process.returncode, err) == (0, "")
+    assert out.split("\n")[-3:-1] == ["ticking closed", "busy closed"]
+
+
+@pytest.mark.parametrize(
+    ("hook", "code", "error"),
+    [
+        ("released.set(); raise DataError('bag.mcap is cut off')", 1, "error: bag.mcap is cut off\n"),
+        ("released.set(); raise run.Finished", 0, ""),
+    ],
+)
+def test_what_ends_one_of_several_nodes_ends_all(hook: str, code: int, error: str) -> None:
+    process = several("Busy, Ticking", hook)
+    try:
+        out, err = process.communicate(timeout=30)
+    finally:
+        process.kill()
+    assert (process.returncode, err) == (code, error)
+    assert "ticking closed" in out and "busy closed" in out
+
+
+@pytest.mark.parametrize("nodes", ["unable", "Ticking, unable"])
+def test_a_node_that_cannot_start_ends_with_code_2(nodes: str) -> None:
+    process = several(nodes)
+    try:
+        out, err = process.communicate(timeout=30)
+    finally:
+        process.kill()
+    assert (process.returncode, err) == (2, "error: tilt is 5; it must be at most 1\n")
+    assert out == ("ticking closed\n" if "Ticking" in nodes else "")
+
+
+def test_an_error_of_ours_while_running_ends_with_code_1() -> None:
+    process = several("Ticking", "raise DataError('bag.mcap is cut off')")
+    try:
+        out, err = process.communicate(timeout=30)
+    finally:
+        process.kill()
+    assert (process.returncode, err) == (1, "error: bag.mcap is cut off\n")
