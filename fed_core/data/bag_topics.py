@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from fed_core.data.bag_files import BagFile, Topic
-from fed_core.data.images import COLOUR_ENCODINGS, DEPTH_ENCODINGS
+from fed_core.data.images import COLOUR_ENCODINGS, COLOUR_TEXT, DEPTH_ENCODINGS
 from fed_core.data.options import OpenOptions, TopicNames
 from fed_core.errors import DataError, EncodingError
 
@@ -114,10 +114,10 @@ def _best(bag: BagFile, role: str, found: list[_Candidate], rank: _Rank) -> str:
 def _nothing_fits(bag: BagFile, role: str, found: list[_Candidate]) -> DataError:
     odd = [c for c in found if not c.role]
     if odd:
-        known = COLOUR_ENCODINGS if role == "colour" else DEPTH_ENCODINGS
+        known = COLOUR_TEXT if role == "colour" else ", ".join(DEPTH_ENCODINGS)
         return EncodingError(
             f"{bag.path}: {odd[0].topic} has encoding {odd[0].encoding!r}, which is not supported; "
-            f"supported for {role}: {', '.join(known)}"
+            f"supported for {role}: {known}"
         )
     if not bag.num_messages:
         return DataError(f"{bag.path} holds no messages")

@@ -90,13 +90,13 @@ def test_long_topic_list_is_shortened(tmp_path: Path, bag_maker: Maker) -> None:
 def test_unsupported_encoding_is_named_with_what_works(tmp_path: Path, bag_maker: Maker) -> None:
     maker = bag_maker(tmp_path / "rec")
     maker.image("/depth", 1, "16UC1", DEPTH)
-    maker.image("/rgb", 1, "bayer_rggb8", GREY)
+    maker.image("/rgb", 1, "nv21", GREY)
     bag = maker.close()
     with pytest.raises(EncodingError) as caught:
         choose(bag)
     assert str(caught.value) == (
-        f"{bag}: /rgb has encoding 'bayer_rggb8', which is not supported; "
-        "supported for colour: rgb8, bgr8, rgba8, bgra8, mono8"
+        f"{bag}: /rgb has encoding 'nv21', which is not supported; "
+        "supported for colour: rgb8, bgr8, rgba8, bgra8, mono8, bayer_* (8 or 16 bits each), yuv422, yuv422_yuy2"
     )
 
 
