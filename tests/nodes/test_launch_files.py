@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 LAUNCH = ROOT / "launch"
@@ -85,7 +86,7 @@ def test_referenced_config_files_exist(path: Path) -> None:
     named = [n.value for n in ast.walk(tree) if isinstance(n, ast.Constant) and str(n.value).startswith("config/")]
     assert all((ROOT / str(name)).is_file() for name in named), named
     if path.name.split(".")[0] in NODES:
-        assert named == [f"config/{NODES[path.name.split('.')[0]]}.yaml"]
+        assert named[0] == f"config/{NODES[path.name.split('.')[0]]}.yaml"
 
 
 @pytest.mark.parametrize("name", ["robot", "inference", "fleet"])
@@ -191,6 +192,25 @@ def test_an_own_parameter_file_is_not_overruled(launch_ros: ModuleType, tmp_path
     (tmp_path / "mine.yaml").write_text("/**:\n  ros__parameters:\n    state_dir: /data/spot1\n")
     (node,), context = visit(LAUNCH / "robot.launch.py", robot_id="spot1", params_file=str(tmp_path / "mine.yaml"))
     assert prepared(node, context)[1] == {"robot_id": "spot1", "use_sim_time": False}
+
+
+def test_a_robot_and_its_inference_share_a_process(launch_ros: ModuleType) -> None:
+    given = {"robot_id": "spot1", "composed": "true", "image": "/colour", "use_sim_time": "true", "fleet_ns": "/yard"}
+    (process,), context = visit(LAUNCH / "robot.launch.py", **given)
+    process._perform_substitutions(context)
+    command = [str(part[0].text) for part in process.cmd[1:3]]
+    assert command == ["robot_client", "inference"]
+    assert process.expanded_node_namespace == "/spot1"
+    assert not [part for part in process.cmd if "__node" in str(part)]  # it would rename both
+    files = [path for path, _ in process._Node__expanded_parameter_arguments]
+    assert files[:2] == [str(ROOT / "config/robot_client.yaml"), str(ROOT / "config/inference.yaml")]
+    own = yaml.safe_load(Path(files[2]).read_text())
+    robot = {"robot_id": "spot1", "state_dir": "robots/spot1", "fleet_ns": "/yard"}
+    live = {"robot_id": "spot1", "robot_dir": "robots/spot1", "fleet_ns": "/yard"}
+    live |= {"reader_id": "spot1_inference", "state_dir": "inference/spot1_inference"}
+    assert own["/**/robot_client"]["ros__parameters"] == robot
+    assert own["/**/inference"]["ros__parameters"] == live
+    assert own["/**"]["ros__parameters"] == {"use_sim_time": True}
 
 
 def test_inference_is_a_lifecycle_node_that_may_wait(launch_ros: ModuleType) -> None:
