@@ -94,13 +94,13 @@ def _robots(state: FleetState, canvas: Canvas, room: int) -> list[RenderableType
     if not names:
         return []
     every = sorted({cluster for robot in members.values() for cluster in robot["clusters"]})
-    rows = [_row(state, canvas, name, members.get(name, {}), every) for name in names]
     hidden = 0
-    if room and len(rows) > room:
+    if room and len(names) > room:
         troubled = {fault.where for fault in state.faults()}
-        rows.sort(key=lambda row: (row["robot"] not in troubled, row["robot"]))
-        hidden = len(rows) - (room - 1)
-        rows = rows[: room - 1]
+        names.sort(key=lambda name: (name not in troubled, name))
+        hidden = len(names) - (room - 1)
+        names = names[: room - 1]
+    rows = [_row(state, canvas, name, members.get(name, {}), every) for name in names]
     columns = [name for name in rows[0] if name in _ALWAYS or any(row[name] for row in rows)]
     table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0))
     for name in columns:
@@ -138,7 +138,9 @@ def _row(state: FleetState, canvas: Canvas, name: str, member: dict[str, Any], e
 
 
 def _short(name: str, width: int) -> str:
-    return name if len(name) <= width else f"{name[: width - 2]}.."
+    """Return a name with its middle left out: fleets differ in what names end with."""
+    half = width // 2 - 1
+    return name if len(name) <= width else f"{name[:half]}..{name[-half:]}"
 
 
 def _dots_head(every: Sequence[int]) -> str:
@@ -166,7 +168,7 @@ def _selections(state: FleetState) -> list[Text]:
             continue
         near = [line["distances"][c] for c in line["clusters"] if line["distances"][c] is not None]
         text += f", distance {min(near):.3g}" if near else ""
-        text += f" beyond {line['threshold']:.3g}: the nearest" if line["fallback"] and line["threshold"] else ""
+        text += f" > {line['threshold']:.3g}" if line["fallback"] and line["threshold"] else ""
         lines.append(_line(text, "yellow" if line["fallback"] else ""))
     if len(shown) > _MOST_SELECTIONS:
         lines.append(_line(f"and {len(shown) - _MOST_SELECTIONS} inference nodes more", "dim"))

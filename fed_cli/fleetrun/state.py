@@ -44,6 +44,7 @@ class FleetState:
         self.masks: dict[str, dict[str, Any]] = {}
         self.selections: dict[str, dict[str, Any]] = {}
         self.fleets: list[str] = []
+        self.looked = False
         self._ill: dict[str, dict[str, Any]] = {}
         self._losses: dict[str, dict[int, float]] = {}
         self._run = ""
@@ -69,7 +70,7 @@ class FleetState:
             if line["level"] != "ok":
                 self._ill[line["name"]] = {"time_s": self._clock(), **line}
         elif kind == "graph":
-            self.fleets = line["fleets"]
+            self.fleets, self.looked = line["fleets"], True
 
     def position(self) -> str:
         """Return a text that changes whenever anything in the fleet moves on."""

@@ -20,6 +20,8 @@ from fed_core.errors import ConfigError, FedError
 
 #: Time between two pictures [s].
 REFRESH_S = 0.5
+#: Longest start of the monitor [s].
+START_S = 60.0
 #: How long one picture gathers what comes about once a second: heartbeats, diagnostics, newly found selections [s].
 SETTLE_S = 3.0
 
@@ -74,6 +76,8 @@ def _follow(console: Console, monitor: MonitorReader) -> None:
 
 
 def _until_fleet(what: Watch, monitor: MonitorReader) -> None:
+    # The time counts from the monitor's first look at the graph: a slow machine takes a while to start it.
+    _wait(monitor, START_S, lambda: monitor.state.looked)
     if _wait(monitor, what.wait_s, lambda: bool(monitor.state.fleet)):
         return
     domain = os.environ.get("ROS_DOMAIN_ID", "0") if what.domain_id is None else what.domain_id
