@@ -1,6 +1,8 @@
-"""Images, depth and cameras: ``sensor_msgs`` to arrays and back. Colour goes through ``cv_bridge``.
+"""Images, depth and cameras: ``sensor_msgs`` to arrays and back.
 
 Depth follows REP 118: 32FC1 is metres, 16UC1 is millimetres; unknown is NaN here and in what is published.
+Packed rgb8, the hot path, is read and written without ``cv_bridge``; what that converts in all its releases goes
+through it, and the other encodings through :mod:`fed_core.data.images`, as those of bags do.
 """
 
 from typing import Any
@@ -10,14 +12,23 @@ import numpy as np
 import numpy.typing as npt
 from builtin_interfaces.msg import Time
 from cv_bridge import CvBridge, CvBridgeError
-from sensor_msgs.msg import CameraInfo, Image
+from sensor_msgs.msg import CameraInfo, CompressedImage, Image
 from std_msgs.msg import Header
 
-from fed_core.data.images import COLOUR_ENCODINGS, decode_depth
-from fed_core.errors import DataError, EncodingError
+from fed_core.data.images import (
+    decode_colour,
+    decode_compressed_colour,
+    decode_compressed_depth,
+    decode_depth,
+    pixel_rows,
+)
+from fed_core.errors import DataError
 from fed_core.types import DepthFrame
+from fed_nodes.convert.cameras import intrinsics_of
 
 _BRIDGE = CvBridge()
+#: Encodings that cv_bridge converts in every release, and their channels of 8 bits.
+_BRIDGED = {"bgr8": 3, "rgba8": 4, "bgra8": 4, "mono8": 1}
 
 
 def stamp_ns(stamp: Time) -> int:
@@ -30,54 +41,64 @@ def to_stamp(time_ns: int) -> Time:
     return Time(sec=time_ns // 1_000_000_000, nanosec=time_ns % 1_000_000_000)
 
 
-def rgb_from_msg(msg: Image) -> npt.NDArray[np.uint8]:
-    """Return the (H, W, 3) uint8 RGB image of a message; what cannot be converted raises ``EncodingError``."""
-    if msg.step * msg.height > len(msg.data) or msg.height == 0 or msg.width == 0:
-        raise DataError(f"image of {msg.width}x{msg.height} has {len(msg.data)} bytes, not {msg.step * msg.height}")
+def rgb_from_msg(msg: Image | CompressedImage) -> npt.NDArray[np.uint8]:
+    """Return the (H, W, 3) uint8 RGB image of a message.
+
+    Of packed rgb8 it is a view on the message's data, so nobody may write to it; all else is a copy.
+
+    Raises:
+        EncodingError: the encoding is not supported; lists what works.
+        DataError: the sizes contradict each other, or a compressed image is broken.
+    """
+    if isinstance(msg, CompressedImage):
+        return decode_compressed_colour(msg.data, msg.format)
+    if msg.encoding == "rgb8":
+        return np.asarray(pixel_rows(msg.data, np.dtype("u1"), msg.height, (msg.width, 3), msg.step), np.uint8)
+    if msg.encoding in _BRIDGED:
+        return _bridged(msg)
+    big = bool(msg.is_bigendian)
+    return decode_colour(msg.data, msg.encoding, msg.height, msg.width, msg.step, is_bigendian=big)
+
+
+def _bridged(msg: Image) -> npt.NDArray[np.uint8]:
+    # Some releases of cv_bridge ignore the padding of rows, and all of them read what is not there.
+    row = (msg.width, _BRIDGED[msg.encoding])
+    pixels = pixel_rows(msg.data, np.dtype("u1"), msg.height, row, msg.step)
+    packed = Image(height=msg.height, width=msg.width, encoding=msg.encoding, step=row[0] * row[1])
+    packed.data.frombytes(pixels.data)
     try:
-        image = _BRIDGE.imgmsg_to_cv2(_without_padding(msg), desired_encoding="rgb8")
+        return np.ascontiguousarray(_BRIDGE.imgmsg_to_cv2(packed, desired_encoding="rgb8"), np.uint8)
     except (CvBridgeError, cv2.error, KeyError, TypeError, ValueError) as err:
-        works = ", ".join((*COLOUR_ENCODINGS, "bayer_*", "yuv422"))
-        raise EncodingError(f"colour encoding {msg.encoding!r} is not supported; supported: {works}") from err
-    return np.ascontiguousarray(image, dtype=np.uint8)
+        raise DataError(f"image of {msg.width}x{msg.height} pixels in {msg.encoding} cannot be converted") from err
 
 
-def _without_padding(msg: Image) -> Image:
-    """Return an image whose rows follow each other without a gap; some releases of ``cv_bridge`` ignore ``step``."""
-    dtype, channels = _BRIDGE.encoding_to_dtype_with_channels(msg.encoding)
-    row_bytes = msg.width * channels * np.dtype(dtype).itemsize
-    if msg.step < row_bytes:
-        raise DataError(f"image of {msg.width}x{msg.height} has rows of {msg.step} bytes, not {row_bytes}")
-    if msg.step == row_bytes:
-        return msg
-    rows = np.frombuffer(msg.data, np.uint8, msg.step * msg.height).reshape(msg.height, msg.step)
-    return Image(
-        header=msg.header,
-        height=msg.height,
-        width=msg.width,
-        encoding=msg.encoding,
-        is_bigendian=msg.is_bigendian,
-        step=row_bytes,
-        data=rows[:, :row_bytes].tobytes(),
-    )
+def depth_from_msg(msg: Image | CompressedImage) -> npt.NDArray[np.float32]:
+    """Return the (H, W) float32 depth in metres of a message, NaN = unknown.
 
-
-def depth_from_msg(msg: Image) -> npt.NDArray[np.float32]:
-    """Return the (H, W) float32 depth in metres of a message, NaN = unknown."""
+    Raises:
+        EncodingError: the encoding is not supported; lists what works.
+        DataError: the sizes contradict each other, or a compressed image is broken.
+    """
+    if isinstance(msg, CompressedImage):
+        return decode_compressed_depth(msg.data, msg.format)
     return decode_depth(msg.data, msg.encoding, msg.height, msg.width, msg.step, is_bigendian=bool(msg.is_bigendian))
 
 
-def frame_from_msgs(colour: Image, depth: Image, info: CameraInfo) -> DepthFrame:
-    """Return one frame; different sizes of colour and depth, or an uncalibrated camera, raise ``DataError``."""
+def frame_from_msgs(
+    colour: Image | CompressedImage, depth: Image | CompressedImage, info: CameraInfo | None
+) -> DepthFrame:
+    """Return one frame of a depth camera; its pixels stay where they are, both images have the lens's distortion.
+
+    Raises:
+        DataError: an image cannot be read, colour and depth differ in size, or the camera is not calibrated.
+    """
     rgb, depth_m = rgb_from_msg(colour), depth_from_msg(depth)
     if rgb.shape[:2] != depth_m.shape:
         raise DataError(
             f"colour is {rgb.shape[1]}x{rgb.shape[0]} and depth {depth_m.shape[1]}x{depth_m.shape[0]}; "
             "publish depth registered to the colour image"
         )
-    intrinsics = np.asarray(info.k, np.float64).reshape(3, 3)
-    if not (intrinsics[0, 0] > 0 and intrinsics[1, 1] > 0):
-        raise DataError(f"camera_info says focal length {intrinsics[0, 0]:g}; calibrate the camera or fill in its k")
+    intrinsics = intrinsics_of(info, *depth_m.shape)
     return DepthFrame(
         rgb=rgb,
         depth_m=depth_m,
@@ -97,15 +118,20 @@ def frame_to_msgs(frame: DepthFrame) -> tuple[Image, Image, CameraInfo]:
 
 def colour_to_msg(rgb: npt.NDArray[np.uint8], header: Header) -> Image:
     """Return (H, W, 3) uint8 RGB as an rgb8 image."""
-    msg = _BRIDGE.cv2_to_imgmsg(rgb, encoding="rgb8")
-    msg.header = header
-    return msg
+    return _filled(np.asarray(rgb, np.uint8), "rgb8", header)
 
 
 def depth_to_msg(depth_m: npt.NDArray[np.float32], header: Header) -> Image:
     """Return (H, W) float32 metres as a 32FC1 image."""
-    msg = _BRIDGE.cv2_to_imgmsg(np.ascontiguousarray(depth_m, np.float32), encoding="32FC1")
-    msg.header = header
+    return _filled(np.asarray(depth_m, "<f4"), "32FC1", header)
+
+
+def _filled(pixels: "np.ndarray[Any, Any]", encoding: str, header: Header) -> Image:
+    """Return an image with one copy of the pixels: into the array that the message made for itself."""
+    packed = np.ascontiguousarray(pixels)
+    height, width = packed.shape[:2]
+    msg = Image(header=header, height=height, width=width, encoding=encoding, step=packed.nbytes // max(height, 1))
+    msg.data.frombytes(packed.reshape(-1).view(np.uint8).data)
     return msg
 
 

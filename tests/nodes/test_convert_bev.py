@@ -138,9 +138,13 @@ def test_rectified_images_stay_and_have_the_matrix_p() -> None:
         (image(), {"k": [10.0, 0, 3, 0, 10.0, 2, 0, 0, 0]}, "camera_info has a singular matrix in k; calibrate"),
         (image(), {"d": [0.1], "distortion_model": "plumb_bob"}, "has 1 numbers of distortion"),
         (image(), {"d": [math.inf] * 5}, r"has a distortion \(d\) that is not finite"),
-        (image(), {"d": [0.1], "distortion_model": "double_sphere"}, "model 'double_sphere' is not supported; publish"),
+        (
+            image(),
+            {"d": [0.1], "distortion_model": "double_sphere"},
+            "model 'double_sphere' is not supported; supported: plumb_bob",
+        ),
         (image(encoding="weird"), {}, "encoding 'weird' is not supported"),
-        (image(width=0), {}, "image of 0x6 has"),
+        (image(width=0), {}, "image has 0x6 pixels; both sides must be at least 1"),
     ],
 )
 def test_what_is_no_camera_is_refused_by_its_name(picture: Image, told: dict[str, Any], text: str) -> None:

@@ -108,7 +108,7 @@ def test_pictures_that_a_robot_cannot_use(fleet: Fleet) -> None:
     robot, camera = fleet.robot("boat"), Camera(fleet, "boat")
     camera.wait_for_readers()
     camera.publish(focal_px=0.0)
-    robot.wait_line(r".*dropped a frame: camera_info says focal length 0; calibrate the camera")
+    robot.wait_line(r".*dropped a frame: camera_info says focal lengths 0, 0 in k; calibrate the camera")
 
 
 def test_frames_without_any_valid_depth(fleet: Fleet) -> None:
