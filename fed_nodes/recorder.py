@@ -17,7 +17,7 @@ from fed_core.data.opv2v.sequence import FOV, OFF, SECTOR
 from fed_core.data.opv2v.writer import Opv2vWriter, recorded_source
 from fed_core.types import BevFrame, DepthFrame, DetectionFrame
 from fed_nodes import qos
-from fed_nodes.frames import FramePairer, sensor_names
+from fed_nodes.frames import FrameOptions, FramePairer, pair_frames, sensor_names
 from fed_nodes.labelled_scans import LabelledScans, scan_topics
 from fed_nodes.labelled_sets import LabelledSets, set_topics
 from fed_nodes.rigs import CameraMount, Mount, rig_from_tree
@@ -61,7 +61,7 @@ class RecorderConfig:
             return LabelledScans(node, scan_rig_from_tree(self.rig, self.lidar), profile, self.slop_s, use)
         if self.rig:
             return LabelledSets(node, rig_from_tree(self.rig), profile, self.slop_s, use)
-        return FramePairer(node, profile, self.slop_s, use)
+        return pair_frames(node, FrameOptions(), profile, self.slop_s, use)
 
     def topics(self, node: Node) -> str:
         """Return the full names of the sensor topics, for people."""
