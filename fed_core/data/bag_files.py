@@ -4,7 +4,7 @@ The library raises whatever its parsers meet in broken bytes; here all of it bec
 """
 
 import struct
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -92,6 +92,27 @@ class BagFile:
     def num_messages(self) -> int:
         """Messages of all topics."""
         return int(self._reader.message_count)
+
+    @property
+    def is_ros1(self) -> bool:
+        """Whether it is a bag of ROS 1."""
+        return self._is_ros1
+
+    @property
+    def connections(self) -> tuple[Any, ...]:
+        """What was recorded, as ``rosbags`` tells it (topic, type, definition, QoS); a topic may have several."""
+        return tuple(self._connections)
+
+    @property
+    def custom_data(self) -> dict[str, str]:
+        """What a recorder of ROS 2 was told to keep in the metadata."""
+        metadata = getattr(getattr(self._reader, "storage", None), "metadata", None)
+        return dict(getattr(metadata, "custom", None) or {})
+
+    def records(self, connections: Sequence[Any]) -> Iterator[tuple[Any, int, bytes]]:
+        """Read connection, record time and bytes of the messages of some :attr:`connections`, in order of that time."""
+        with _reading(self.path, self._target):
+            yield from self._reader.messages(list(connections))
 
     def messages(
         self, topics: Collection[str] = (), start_ns: int | None = None, stop_ns: int | None = None
