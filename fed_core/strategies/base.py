@@ -145,6 +145,8 @@ class LocalState:
         optimizer: the round's optimiser; a rule may put in and read out what it remembers.
         lr: learning rate of the current step (of the first parameter group).
         step: optimiser steps done in this round.
+        share: share of the step's samples that the running batch holds. Below 1 where memory ran out and the batch was
+            cut: the step then asks :meth:`LocalRule.loss` once for each part, and weighs them so.
         num_steps: optimiser steps of this round.
         epoch: current epoch of this round, from 0.
         num_epochs: epochs of this round.
@@ -165,6 +167,7 @@ class LocalState:
     optimizer: "torch.optim.Optimizer | None" = None
     lr: float = 0.0
     step: int = 0
+    share: float = 1.0
     num_steps: int = 1
     epoch: int = 0
     num_epochs: int = 1

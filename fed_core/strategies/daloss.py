@@ -177,7 +177,7 @@ class DivergencePull(LocalRule):
             self._first = self._now if self._first is None else self._first
             if self._options.kld_grad:
                 loss = loss + self._options.C * self._distance() * measured
-        self._add(loss=task_loss.detach(), divergence=self._now)
+        self._add(loss=task_loss.detach() * state.share, divergence=self._now * state.share)
         return loss
 
     def correct_gradient(self, state: LocalState) -> None:

@@ -294,7 +294,8 @@ class DynamicallyWeighted(Corrected):
     def loss(self, state: LocalState, batch: Any, outputs: Any, task_loss: "Tensor") -> "Tensor":
         """Add the step's divergence to the running mean."""
         if self._options.kld_source == "running":
-            self._running = self._running + self._divergence(state).of_step(state, batch, outputs).detach()
+            measured = self._divergence(state).of_step(state, batch, outputs).detach()
+            self._running = self._running + measured * state.share
         return task_loss
 
     def correct_gradient(self, state: LocalState) -> None:

@@ -93,18 +93,19 @@ class Divergence:
         weights = state.start if given is None else _on_device_of(state.start, given)
         self.reference = frozen_copy(state.model, weights)
         self._step, self._value = -1, torch.zeros(())
+        self._batch: Any = None
         self._after: float | None = None
 
     def of_step(self, state: LocalState, batch: Any, outputs: Any) -> Tensor:
         """Return the mean over the batch that is trained on, () float32; detached unless measured ``with_grad``."""
-        if self._step != state.step:
+        if self._step != state.step or self._batch is not batch:  # a step may come in parts
             wanted = self._wanted(state, batch)
             if self._measure.eval_mode:
                 with _evaluating(state.model), torch.set_grad_enabled(self._measure.with_grad):
                     outputs = state.forward(state.model, batch)
             local = class_logits(outputs)
             value = self._between(wanted, local if self._measure.with_grad else local.detach()).mean()
-            self._step, self._value = state.step, value
+            self._step, self._batch, self._value = state.step, batch, value
         return self._value
 
     def after_training(self, state: LocalState) -> float:

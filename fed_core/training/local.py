@@ -1,5 +1,7 @@
 """The one training loop, the same for every strategy: a strategy's robot half hooks in through ``LocalRule``."""
 
+import gc
+import logging
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,9 +18,12 @@ from fed_core.errors import TrainingError
 from fed_core.strategies.base import LocalResult, LocalRule, LocalState
 from fed_core.strategies.optimizer_memory import put_back, taken_out
 from fed_core.tasks.base import Dataset, Task
+from fed_core.training.memory import SMALLEST_PART, in_parts, is_out_of_memory
 from fed_core.training.optimizer import KINDS, PartOptions, make_optimizer, set_rate
-from fed_core.training.precision import PRECISIONS, Precision, make_precision
+from fed_core.training.precision import PRECISIONS, Precision, channels_last, make_precision
 from fed_core.types import Tensors
+
+_log = logging.getLogger(__name__)
 
 #: Called with share done [0..1], running loss [1] and samples per second.
 OnProgress = Callable[[float, float, float], None]
@@ -50,6 +55,7 @@ class TrainConfig:
         choices=("reset", "keep", "reset_shared"),
     )  # fmt: skip
     precision: str = option("fp32", help="arithmetic; fp16 needs a GPU", choices=PRECISIONS)
+    channels_last: bool = option(True, help="on a GPU in half precision: convolutions in channels-last order")
     weight_decay: float = option(0.01, help="weight decay", low=0.0, high=1.0)
     batch_size: int = option(8, help="samples per step", unit="count", low=1, high=4096)
     local_epochs: int = option(1, help="passes over the local samples per round", unit="count", low=1, high=1000)
@@ -149,6 +155,10 @@ def train(
     joins the batch before it, since batch normalisation needs two. Equal inputs and seed give equal bits on one device;
     the global random state is restored.
 
+    Where memory runs out, the step begins again with its batch in two parts, or four, and so on; the gradients of the
+    parts make one step, so steps and learning rates stay what they were. Later batches of the round are cut so from
+    the start; the next round tries whole ones again.
+
     Args:
         task: makes batches and the loss.
         dataset: what is trained on.
@@ -158,10 +168,12 @@ def train(
         seed: of order, augmentation and dropout.
         course: learning rate by the share of the round that is done; None = ``state.lr`` throughout.
         kept: state of the optimiser after the last round.
-        on_progress: called after every step.
+        on_progress: called after every step; training waits for it, and its time does not count as training's.
 
     Raises:
         TrainingError: the loss is not finite.
+        RuntimeError: memory is out even for a part of :data:`~fed_core.training.memory.SMALLEST_PART` samples; or
+            MemoryError.
     """
     device = next(state.model.parameters()).device
     rng, kept = np.random.default_rng(seed), kept or {}
@@ -169,10 +181,15 @@ def train(
     plan = _epochs([len(order) for order in balanced] or [len(dataset)] * config.local_epochs, config)
     state.num_epochs, state.num_steps = len(plan), sum(len(epoch) for epoch in plan)
     precision = make_precision(config.precision, device, kept)
-    loop = _Loop(task, rule, state, config, course=course, precision=precision)
+    turned = config.channels_last and precision.is_half and device.type == "cuda"
+
+    def batch_of(indexes: Sequence[int]) -> Any:
+        return task.move(task.batch(dataset, indexes, rng if config.augment else None), device)
+
+    loop = _Loop(task, rule, state, config, course=course, precision=precision, batch_of=batch_of)
     put_back(state, {entry: array for entry, array in kept.items() if not entry.startswith("scaler/")})
     meter = _Meter(state.num_steps, on_progress)
-    with seeded(seed, device):
+    with seeded(seed, device), channels_last(state.model, turned):
         rule.begin(state)
         for state.epoch, sizes in enumerate(plan):
             meter.losses.clear()
@@ -180,8 +197,7 @@ def train(
             rule.begin_epoch(state)
             order = balanced[state.epoch] if balanced else rng.permutation(len(dataset)).tolist()
             for indexes in _draw(order, sizes):
-                batch = task.move(task.batch(dataset, indexes, rng if config.augment else None), device)
-                meter.add(loop.step(batch), len(indexes))
+                meter.add(loop.step(indexes), len(indexes))
         state.model.eval()
         _check_finite(state.model)
         after = {**taken_out(state), **loop.precision.state()} if config.optimizer_state != "reset" else {}
@@ -194,7 +210,7 @@ class _Meter:
 
     def __init__(self, total_steps: int, on_progress: OnProgress) -> None:
         self._total_steps, self._on_progress = total_steps, on_progress
-        self._start_s = time.monotonic()
+        self._start_s, self._held_s = time.monotonic(), 0.0
         self._steps = self._samples = 0
         self.losses: list[float] = []
 
@@ -204,13 +220,15 @@ class _Meter:
 
     @property
     def seconds(self) -> float:
-        return max(time.monotonic() - self._start_s, 1e-9)
+        return max(time.monotonic() - self._start_s - self._held_s, 1e-9)
 
     def add(self, loss: float, num_samples: int) -> None:
         self.losses.append(loss)
         self._steps += 1
         self._samples += num_samples
-        self._on_progress(self._steps / self._total_steps, self.loss, self._samples / self.seconds)
+        speed, told_s = self._samples / self.seconds, time.monotonic()
+        self._on_progress(self._steps / self._total_steps, self.loss, speed)
+        self._held_s += time.monotonic() - told_s
 
 
 @contextmanager
@@ -242,39 +260,68 @@ class _Loop:
         config: options.
         course: learning rate by the share of the round that is done, or None.
         precision: arithmetic.
+        batch_of: makes a batch, on the network's device, from the numbers of its samples.
     """
 
     def __init__(
         self, task: Task, rule: LocalRule, state: LocalState, config: TrainConfig, *,
-        course: Callable[[float], float] | None, precision: Precision,
+        course: Callable[[float], float] | None, precision: Precision, batch_of: Callable[[Sequence[int]], Any],
     ) -> None:  # fmt: skip
-        self._task, self._rule, self._state = task, rule, state
+        self._task, self._rule, self._state, self._batch_of = task, rule, state, batch_of
+        self._most = config.batch_size + 1  # the last batch may hold one more
         self._grad_clip, self._course, self.precision = config.grad_clip, course, precision
         if course is not None:
             state.lr = course(0.0)
         state.optimizer = self._optimizer = make_optimizer(state.model, config, state.lr, state.signature)
 
-    def step(self, batch: Any) -> float:
+    def step(self, indexes: Sequence[int]) -> float:
         """Train on one batch; returns the task's own loss."""
         state, rule = self._state, self._rule
         if self._course is not None:
             state.lr = self._course(state.step / state.num_steps)
             set_rate(self._optimizer, state.lr)
-        with self.precision.forward():
-            outputs = self._task.forward(state.model, batch)
-            own = self._task.loss(state.model, batch, outputs)
-            loss = rule.loss(state, batch, outputs, own)
-        if not torch.isfinite(loss):
-            raise TrainingError(f"the loss became {loss.item()} at step {state.step}; lower the learning rate")
-        self._optimizer.zero_grad(set_to_none=True)
-        if self.precision.backward(loss, self._optimizer):
+        own = self._gradients(indexes)
+        if self.precision.unscale(self._optimizer):
             rule.correct_gradient(state)
             if self._grad_clip > 0:
                 nn.utils.clip_grad_norm_(state.model.parameters(), self._grad_clip)
         self.precision.step(self._optimizer)
         rule.after_step(state)
         state.step += 1
-        return float(own.detach())
+        return own
+
+    def _gradients(self, indexes: Sequence[int]) -> float:
+        """Set the gradients of a batch, in as many parts as memory asks for; returns the task's own loss."""
+        while True:
+            self._optimizer.zero_grad(set_to_none=True)
+            parts = in_parts(indexes, self._most)
+            try:
+                return sum(self._add_gradients(part, len(part) / len(indexes)) for part in parts)
+            except (RuntimeError, MemoryError) as err:
+                largest = max(map(len, parts))
+                if not is_out_of_memory(err) or largest < 2 * SMALLEST_PART:
+                    raise
+                self._most = largest // 2
+            # Not before the error is gone: it holds what was computed so far.
+            gc.collect()
+            if torch.cuda.is_initialized():
+                torch.cuda.empty_cache()
+            text = "out of memory with %d samples at once; this round goes on with %d at once, in the same steps"
+            _log.warning(text, largest, self._most)
+
+    def _add_gradients(self, indexes: Sequence[int], share: float) -> float:
+        """Add the gradients of ``share`` of a batch; returns its part of the task's own loss."""
+        state = self._state
+        state.share = share
+        batch = self._batch_of(indexes)
+        with self.precision.forward():
+            outputs = self._task.forward(state.model, batch)
+            own = self._task.loss(state.model, batch, outputs)
+            loss = self._rule.loss(state, batch, outputs, own)
+        if not torch.isfinite(loss):
+            raise TrainingError(f"the loss became {loss.item()} at step {state.step}; lower the learning rate")
+        self.precision.backward(loss if share == 1.0 else loss * share)
+        return float(own.detach()) * share
 
 
 def _balanced(dataset: Dataset, config: TrainConfig, seed: int) -> list[list[int]]:

@@ -1,11 +1,11 @@
 """Arithmetic of a training step: single precision, or mixed with half precision (fedcka spec 7.2)."""
 
-from collections.abc import Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from fed_core.errors import TrainingError
 from fed_core.types import Array
@@ -31,16 +31,24 @@ class Precision:
             found = {**self._scaler.state_dict(), "scale": float(kept[_SCALE])}
             self._scaler.load_state_dict({**found, "_growth_tracker": int(kept[_GOOD_STEPS])})
 
+    @property
+    def is_half(self) -> bool:
+        """Whether the forward pass runs in half precision."""
+        return self._dtype is not None
+
     def forward(self) -> AbstractContextManager[object]:
         """Return the context of forward pass and loss."""
         return nullcontext() if self._dtype is None else torch.autocast(self._device, self._dtype)
 
-    def backward(self, loss: Tensor, optimizer: torch.optim.Optimizer) -> bool:
-        """Set the gradients of ``loss``, unscaled; tell whether the step counts: scaled ones may overflow."""
+    def backward(self, loss: Tensor) -> None:
+        """Add the gradients of ``loss`` to those that are there; :meth:`unscale` follows the last one of a step."""
+        scaled = loss if self._scaler is None else self._scaler.scale(loss)
+        scaled.backward()  # type: ignore[no-untyped-call]
+
+    def unscale(self, optimizer: torch.optim.Optimizer) -> bool:
+        """Take the scale out of the gradients; tell whether the step counts: scaled ones may overflow."""
         if self._scaler is None:
-            loss.backward()  # type: ignore[no-untyped-call]
             return True
-        self._scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
         self._scaler.unscale_(optimizer)
         gradients = (p.grad for group in optimizer.param_groups for p in group["params"] if p.grad is not None)
         return bool(torch.stack([torch.isfinite(gradient).all() for gradient in gradients]).all())
@@ -70,3 +78,24 @@ def make_precision(name: str, device: torch.device, kept: Mapping[str, Array]) -
         text = f"train.precision is fp16, but training runs on the {device.type.upper()}, which is no GPU"
         raise TrainingError(f"{text}; set precision to bf16 or fp32")
     return Precision(name, device, kept)
+
+
+@contextmanager
+def channels_last(model: nn.Module, wanted: bool) -> Iterator[None]:
+    """Keep the weights of 2D convolutions in channels-last order, and with them all pictures between these.
+
+    Tensor cores work in that order; in the other one each convolution would turn its pictures around and back. Shapes
+    and names stay, so nobody else sees it. Afterwards the weights lie as they did.
+
+    Args:
+        model: network; its parameters stay the same objects.
+        wanted: whether to; otherwise nothing is done.
+    """
+    layers = [m for m in model.modules() if isinstance(m, nn.Conv2d)] if wanted else []
+    for layer in layers:
+        layer.weight.data = layer.weight.data.contiguous(memory_format=torch.channels_last)
+    try:
+        yield
+    finally:
+        for layer in layers:
+            layer.weight.data = layer.weight.data.contiguous()

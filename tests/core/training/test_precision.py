@@ -11,7 +11,7 @@ from torch import nn
 from fed_core.errors import TrainingError
 from fed_core.strategies.base import LocalRule, LocalState
 from fed_core.training.local import TrainConfig
-from fed_core.training.precision import Precision, make_precision
+from fed_core.training.precision import Precision, channels_last, make_precision
 from tests.core.training.test_optimizer import PLAIN, run
 from tests.core.training.tiny import state_arrays, tiny
 
@@ -49,7 +49,8 @@ def test_gradients_are_unscaled_before_anybody_sees_them() -> None:
     weight = nn.Parameter(torch.tensor([2.0]))
     optimizer = torch.optim.SGD([weight], lr=0.5)
     precision = Precision("fp16", CPU, {})
-    assert precision.backward((weight**2).sum(), optimizer)
+    precision.backward((weight**2).sum())
+    assert precision.unscale(optimizer)
     assert weight.grad is not None and weight.grad.item() == 4.0
     precision.step(optimizer)
     assert weight.item() == 0.0
@@ -59,7 +60,8 @@ def test_a_step_that_overflows_leaves_the_weights_and_halves_the_scale() -> None
     weight = nn.Parameter(torch.tensor([2.0]))
     optimizer = torch.optim.SGD([weight], lr=0.5)
     precision = Precision("fp16", CPU, {"scaler/scale": np.array(2.0**127), "scaler/good_steps": np.array(5)})
-    assert not precision.backward((100.0 * weight).sum(), optimizer)
+    precision.backward((100.0 * weight).sum())
+    assert not precision.unscale(optimizer)
     precision.step(optimizer)
     assert weight.item() == 2.0
     after = precision.state()
@@ -76,3 +78,27 @@ def test_float16_learns_on_a_gpu() -> None:
     last = run(network, replace(config, local_epochs=30))
     assert last.loss < 0.6 * first.loss
     assert float(last.optimizer["scaler/scale"]) > 0
+
+
+def test_channels_last_changes_the_layout_for_a_while_and_nothing_else() -> None:
+    network, plain = tiny().eval(), tiny().eval()
+    weight, pictures = network.head.weight, torch.rand(2, 3, 16, 24)
+    with channels_last(network, wanted=True):
+        assert network.head.weight is weight and weight.shape == (1, 8, 3, 3)
+        assert network.encoder[0].weight.is_contiguous(memory_format=torch.channels_last)
+        inner = network.encoder(pictures)
+        assert inner.is_contiguous(memory_format=torch.channels_last)
+        torch.testing.assert_close(network(pictures).depth, plain(pictures).depth)
+        network(pictures).depth.sum().backward()
+        plain(pictures).depth.sum().backward()
+        torch.testing.assert_close(network.head.weight.grad, plain.head.weight.grad)
+    for name, tensor in network.state_dict().items():
+        assert tensor.is_contiguous() and torch.equal(tensor, plain.state_dict()[name])
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_on_the_cpu_the_layout_option_changes_no_bit(precision: str) -> None:
+    on, off = tiny(), tiny()
+    run(on, replace(PLAIN, precision=precision, channels_last=True))
+    run(off, replace(PLAIN, precision=precision, channels_last=False))
+    assert all(torch.equal(tensor, off.state_dict()[name]) for name, tensor in on.state_dict().items())
