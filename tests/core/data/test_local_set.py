@@ -1,0 +1,222 @@
+"""A robot's own recording: bounded, readable at any time, and still there after a power loss."""
+
+import os
+from pathlib import Path
+
+import pytest
+import yaml
+from rosbags.rosbag2 import Reader
+
+from fed_core.data.bag_writer import BagWriter
+from fed_core.data.frame_files import part_of
+from fed_core.data.local_set import MAX_FILES, OLDEST, REDUNDANT, LocalSet, SetOptions
+from fed_core.data.snapshots import Snapshots
+from fed_core.errors import ConfigError, StoreError
+from tests.core.data.recorded import grey, indices, make_frame
+
+LIMIT = 1_000_000
+SIZE = (56, 76)  # 30 kB a frame: 3 in a file of an eighth of the limit
+
+
+def open_set(folder: Path, *, replaces: bool = False, limit: int = LIMIT, **options: object) -> LocalSet:
+    return LocalSet(folder / "samples", limit, SetOptions(**options), replaces=replaces)  # type: ignore[arg-type]
+
+
+def fill(local: LocalSet, start: int, stop: int, level: int | None = None) -> list[bool]:
+    frames = [make_frame(index, level, size=SIZE) for index in range(start, stop)]
+    return [local.add(frame, grey(frame)) for frame in frames]
+
+
+def used_bytes(folder: Path) -> int:
+    """Return what all files take on disk, each once however many links it has."""
+    files = {s.st_ino: s.st_size for p in folder.rglob("*") if p.is_file() for s in [p.stat()]}
+    return sum(files.values())
+
+
+def test_folder_is_one_bag_of_several_files(tmp_path: Path) -> None:
+    local = open_set(tmp_path)
+    assert fill(local, 0, 8) == [True] * 8
+    assert (local.num_frames, local.holds(make_frame(7).stamp_ns), local.holds(1)) == (8, True, False)
+    assert [len(file) for file in local.files] == [3, 3]
+    local.close_file()
+    names = ["metadata.yaml", "samples_0.mcap", "samples_1.mcap", "samples_2.mcap"]
+    assert sorted(path.name for path in local._folder.iterdir()) == names
+    with Reader(tmp_path / "samples") as bag:
+        assert (bag.message_count, bag.start_time) == (24, make_frame(0).stamp_ns)
+        assert bag.end_time == make_frame(7).stamp_ns + 1
+        assert {c.msgcount for c in bag.connections} == {8}
+    assert sorted(os.listdir(tmp_path / "samples")) == names, "reading leaves it as it is"
+
+
+def test_each_file_is_a_bag_of_its_own_too(tmp_path: Path) -> None:
+    local = open_set(tmp_path)
+    for index in range(8):
+        local.add(make_frame(index), grey(make_frame(index)))
+    local.close_file()
+    assert indices(tmp_path / "samples") == indices(tmp_path / "samples" / "samples_0.mcap") == list(range(8))
+
+
+def test_a_set_that_does_not_replace_is_full_one_day(tmp_path: Path) -> None:
+    local = open_set(tmp_path)
+    taken = fill(local, 0, 40)
+    assert taken == sorted(taken, reverse=True) and 20 < sum(taken) < 30
+    local.close_file()
+    assert used_bytes(tmp_path) <= LIMIT
+    assert local.num_frames == sum(taken)
+    assert local.size_bytes <= used_bytes(tmp_path)
+
+
+@pytest.mark.parametrize("keep", [OLDEST, REDUNDANT])
+def test_bytes_are_bounded_at_every_moment(tmp_path: Path, keep: str) -> None:
+    local = open_set(tmp_path, replaces=True, record_keep=keep)
+    for index in range(70):
+        assert fill(local, index, index + 1) == [True]
+        assert used_bytes(tmp_path) <= LIMIT
+    local.close_file()
+    assert used_bytes(tmp_path) <= LIMIT
+    assert local.holds(make_frame(69).stamp_ns)
+    with Reader(tmp_path / "samples") as bag:
+        assert bag.message_count == 3 * local.num_frames
+
+
+def test_the_oldest_file_goes_first(tmp_path: Path) -> None:
+    local = open_set(tmp_path, replaces=True)
+    fill(local, 0, 40)
+    local.close_file()
+    first = 40 - local.num_frames
+    assert first % 3 == 0 and first > 10
+    assert [local.holds(make_frame(i).stamp_ns) for i in (first - 1, first)] == [False, True]
+    assert [file.path.name for file in local.files][0] == f"samples_{first // 3}.mcap"
+
+
+def test_standing_still_costs_the_frames_that_look_alike(tmp_path: Path) -> None:
+    local = open_set(tmp_path, replaces=True, record_keep=REDUNDANT)
+    levels = [5 * i for i in range(6)] + [99] * 30 + [130 + 5 * i for i in range(6)]
+    for index, level in enumerate(levels):
+        fill(local, index, index + 1, level)
+    local.close_file()
+    kept = [index for index in range(len(levels)) if local.holds(make_frame(index).stamp_ns)]
+    assert set(range(6)) | set(range(36, 42)) <= set(kept), "each of these looks different"
+    assert 0 < len([i for i in kept if levels[i] == 99]) < 15
+    reread = open_set(tmp_path, replaces=True)
+    assert [reread.holds(make_frame(i).stamp_ns) for i in range(42)] == [i in kept for i in range(42)]
+
+
+def test_many_files_are_not_thinned_but_lose_the_oldest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fed_core.data.local_set.MAX_FILES", 2)
+    local = open_set(tmp_path, replaces=True, record_keep=REDUNDANT)
+    fill(local, 0, 30, 7)
+    assert {len(file) for file in local.files} == {3}
+    assert MAX_FILES < 512, "a reader holds all of them open twice, and 1024 is a usual limit"
+
+
+def test_a_frame_larger_than_the_set_is_no_frame_for_it(tmp_path: Path) -> None:
+    local = open_set(tmp_path, replaces=True)
+    big = make_frame(0, size=(300, 500))
+    assert not local.add(big, grey(big))
+    assert local.num_frames == 0 and used_bytes(tmp_path) == 0
+
+
+def test_started_again_it_goes_on(tmp_path: Path) -> None:
+    local = open_set(tmp_path)
+    fill(local, 0, 4)
+    local.close_file()
+    again = open_set(tmp_path)
+    assert (again.num_frames, again.mended) == (4, "")
+    fill(again, 4, 6)
+    again.close_file()
+    assert [file.path.name for file in again.files] == ["samples_0.mcap", "samples_1.mcap", "samples_2.mcap"]
+    with Reader(tmp_path / "samples") as bag:
+        assert bag.message_count == 18
+
+
+def test_power_loss_while_a_file_is_written(tmp_path: Path) -> None:
+    local = open_set(tmp_path)
+    fill(local, 0, 5)
+    part = part_of(tmp_path / "samples" / "samples_1.mcap")
+    os.truncate(part, 50_000)
+    (tmp_path / "samples" / "metadata.yaml").write_text("rosbag2_bag")
+    (tmp_path / "samples" / "samples_0.mcap.thinned.part").write_bytes(b"half")
+    again = open_set(tmp_path)
+    assert again.mended == "samples_1.mcap.part was cut off: its 1 whole frames are kept"
+    assert again.num_frames == 4
+    assert sorted(os.listdir(tmp_path / "samples")) == ["metadata.yaml", "samples_0.mcap", "samples_1.mcap"]
+    with Reader(tmp_path / "samples") as bag:
+        assert bag.message_count == 12
+
+
+def test_closed_file_that_is_torn_all_the_same(tmp_path: Path) -> None:
+    local = open_set(tmp_path)
+    fill(local, 0, 7)
+    local.close_file()
+    os.truncate(tmp_path / "samples" / "samples_0.mcap", 50_000)
+    (tmp_path / "samples" / "samples_1.mcap").write_bytes(b"")
+    again = open_set(tmp_path)
+    assert again.mended == (
+        "samples_0.mcap was cut off: its 1 whole frames are kept; "
+        "samples_1.mcap was cut off: its 0 whole frames are kept"
+    )
+    assert [len(file) for file in again.files] == [1, 1]
+
+
+def test_recording_of_an_older_version_counts(tmp_path: Path) -> None:
+    bag = BagWriter(tmp_path / "samples")
+    for index in range(3):
+        bag.add(make_frame(index))
+    bag.close()
+    local = open_set(tmp_path)
+    assert local.num_frames == 3
+    local.add(make_frame(3), grey(make_frame(3)))
+    local.close_file()
+    assert indices(tmp_path / "samples") == [0, 1, 2, 3]
+
+
+def test_snapshot_stays_while_the_set_goes_on(tmp_path: Path) -> None:
+    local, snapshots = open_set(tmp_path, replaces=True), Snapshots(tmp_path / "snapshots")
+    assert snapshots.newest is None
+    for index in range(4):
+        local.add(make_frame(index), grey(make_frame(index)))
+    first = snapshots.take("run_1", local.settled_files())
+    assert first == tmp_path / "snapshots" / "run_1" == Snapshots(tmp_path / "snapshots").newest
+    fill(local, 4, 40)
+    assert not local.holds(make_frame(0).stamp_ns), "it has made room since"
+    assert indices(first) == [0, 1, 2, 3]
+    assert snapshots.take("run_1", local.settled_files()) == first and indices(first) == [0, 1, 2, 3]
+    second = snapshots.take("run_2", local.settled_files())
+    assert os.listdir(tmp_path / "snapshots") == ["run_2"]
+    with Reader(second) as bag:
+        assert bag.message_count == 3 * local.num_frames
+
+
+def test_half_a_snapshot_is_none(tmp_path: Path) -> None:
+    (tmp_path / "snapshots" / "run_1.part").mkdir(parents=True)
+    assert Snapshots(tmp_path / "snapshots").newest is None
+    assert list((tmp_path / "snapshots").iterdir()) == []
+
+
+def test_disk_without_hard_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    local, snapshots = open_set(tmp_path), Snapshots(tmp_path / "snapshots")
+    local.add(make_frame(0), grey(make_frame(0)))
+
+    def refuse(source: Path, target: Path) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr("os.link", refuse)
+    with pytest.raises(StoreError, match=r"the disk has no hard links; move state_dir to another one$"):
+        snapshots.take("run_1", local.settled_files())
+    assert list((tmp_path / "snapshots").iterdir()) == []
+
+
+def test_metadata_names_hashes_that_ros_knows(tmp_path: Path) -> None:
+    local = open_set(tmp_path)
+    fill(local, 0, 1)
+    local.close_file()
+    tree = yaml.safe_load((tmp_path / "samples" / "metadata.yaml").read_text())["rosbag2_bagfile_information"]
+    topics = [entry["topic_metadata"] for entry in tree["topics_with_message_count"]]
+    assert all(topic["type_description_hash"].startswith("RIHS01_") for topic in topics)
+    assert tree["files"][0]["path"] == tree["relative_file_paths"][0] == "samples_0.mcap"
+
+
+def test_bounds() -> None:
+    with pytest.raises(ConfigError, match="record_keep is 'newest'; choose one of oldest, redundant"):
+        SetOptions(record_keep="newest")
