@@ -10,11 +10,13 @@ import numpy.typing as npt
 from sensor_msgs.msg import CameraInfo
 
 from fed_core.errors import DataError
-from fed_nodes.convert.cameras import undistorted
+from fed_nodes.convert.cameras import distortion_of, intrinsics_of
 
 Floats = npt.NDArray[np.float64]
 Picture = npt.NDArray[np.uint8]
 
+#: Models of a fisheye lens.
+FISHEYE = ("equidistant", "fisheye")
 #: Both cameras of a rectified pair have one focal length, up to this share.
 _SAME_FOCAL = 1e-3
 
@@ -56,7 +58,7 @@ def stereo_pair(left: Picture, right: Picture, infos: tuple[CameraInfo, CameraIn
     pictures, matrices = [], []
     for side, image, info in zip(("left", "right"), (left, right), infos, strict=True):
         try:
-            _, matrix = undistorted(image, info, rectified=True)
+            matrix = intrinsics_of(info, *image.shape[:2], rectified=True)
             pictures.append(image if rectified else _rectify(image, info))
         except DataError as err:
             raise DataError(f"{side} camera: {err}") from err
@@ -85,19 +87,17 @@ def _require_pair(matrices: list[Floats], shift: Floats) -> None:
 
 
 def _rectify(image: Picture, info: CameraInfo) -> Picture:
-    k, r, p = (np.asarray(values, np.float64) for values in (info.k, info.r, info.p))
-    plain = not any(info.d) and np.allclose(r.reshape(3, 3), np.eye(3)) and np.allclose(k.reshape(3, 3), _square(p))
-    if plain:
+    """Return the picture as seen through ``p``, turned by ``r``, without distortion."""
+    height, width = image.shape[:2]
+    k, p = intrinsics_of(info, height, width), intrinsics_of(info, height, width, rectified=True)
+    r = np.asarray(info.r, np.float64).reshape(3, 3)
+    model, numbers = distortion_of(info)
+    if not model and np.allclose(r, np.eye(3)) and np.allclose(k, p):
         return image
-    if not np.isfinite([*info.d, *k, *r]).all() or abs(abs(np.linalg.det(r.reshape(3, 3))) - 1.0) > 1e-3:
-        raise DataError("camera_info has no finite k and d, or an r that is no rotation; calibrate the pair")
-    size = (image.shape[1], image.shape[0])
-    maps = _maps(info.distortion_model, tuple(info.d), (k.tobytes(), r.tobytes(), p.tobytes()), size)
-    return np.asarray(cv2.remap(image, *maps, cv2.INTER_LINEAR), np.uint8)
-
-
-def _square(p: Floats) -> Floats:
-    return p.reshape(3, 4)[:, :3]
+    if not np.isfinite(r).all() or not np.allclose(r @ r.T, np.eye(3), atol=1e-3):
+        raise DataError("camera_info has an r that is no rotation; calibrate the pair")
+    matrices = (k.tobytes(), r.tobytes(), p.tobytes())
+    return np.asarray(cv2.remap(image, *_maps(model, numbers, matrices, (width, height)), cv2.INTER_LINEAR), np.uint8)
 
 
 @lru_cache(maxsize=8)
@@ -105,20 +105,7 @@ def _maps(
     model: str, distortion: tuple[float, ...], matrices: tuple[bytes, ...], size: tuple[int, int]
 ) -> tuple[Any, Any]:
     """Return where the pixels of a rectified image come from."""
-    k, r = (np.frombuffer(matrix).reshape(3, 3) for matrix in matrices[:2])
-    p, d = _square(np.frombuffer(matrices[2])), np.array(distortion)
-    makers: dict[str, Any] = {
-        "": cv2.initUndistortRectifyMap,
-        "plumb_bob": cv2.initUndistortRectifyMap,
-        "rational_polynomial": cv2.initUndistortRectifyMap,
-        "equidistant": cv2.fisheye.initUndistortRectifyMap,
-        "fisheye": cv2.fisheye.initUndistortRectifyMap,
-    }
-    if model not in makers:
-        known = ", ".join(filter(None, makers))
-        raise DataError(f"distortion model {model!r} is not supported ({known} are); publish rectified images")
-    try:
-        first, second = makers[model](k, d, r, p, size, cv2.CV_16SC2)
-    except cv2.error as err:
-        raise DataError(f"{len(distortion)} numbers of distortion (d) do not fit the model {model!r}") from err
+    k, r, p = (np.frombuffer(matrix).reshape(3, 3) for matrix in matrices)
+    module = cv2.fisheye if model in FISHEYE else cv2
+    first, second = module.initUndistortRectifyMap(k, np.array(distortion), r, p, size, cv2.CV_16SC2)
     return first, second

@@ -49,3 +49,31 @@ def spin(ros_context: Context) -> Iterator[Callable[[Node], None]]:
 
     yield step
     executor.shutdown()
+
+
+@pytest.fixture
+def bench(ros_context: Context, make_node: Callable[..., Node]) -> Iterator[Callable[..., Any]]:
+    """Make a :class:`tests.nodes.frame_bench.Bench` of the given options of frames."""
+    from fed_nodes.frames import FrameOptions
+    from tests.nodes.frame_bench import Bench
+
+    executor = SingleThreadedExecutor(context=ros_context)
+    node = make_node()
+    executor.add_node(node)
+    made: list[Bench] = []
+
+    def spin(until: Callable[[], bool]) -> None:
+        for _ in range(500):
+            if until():
+                return
+            executor.spin_once(timeout_sec=0.02)
+        pytest.fail("nothing came within 10 s")
+
+    def make(**options: Any) -> Bench:
+        made.append(Bench(node, spin, FrameOptions(**options)))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.pairer.close()
+    executor.shutdown()

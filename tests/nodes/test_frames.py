@@ -1,110 +1,20 @@
-"""Sensor topics to frames, over DDS in one process: each set-up of sensors, and what goes wrong with them."""
+"""Sensor topics to frames, over DDS in one process: a depth camera, and what goes wrong with sensors."""
 
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable
 from typing import Any
 
+import cv2
 import numpy as np
 import pytest
-from rclpy.context import Context
-from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
-from sensor_msgs.msg import CameraInfo, Image, PointCloud2
-from std_msgs.msg import Header
+from sensor_msgs.msg import CompressedImage
 
-from fed_core.types import DepthFrame
+from fed_core.errors import ConfigError
 from fed_nodes import qos
-from fed_nodes.convert.clouds import points_to_msg
-from fed_nodes.convert.images import colour_to_msg, depth_to_msg, info_to_msg, to_stamp
-from fed_nodes.frames import FrameOptions, FramePairer, pair_frames
-from fed_nodes.sensors import first_problem
-
-START_NS = 1_700_000_000_000_000_000
-K = np.array([[8.0, 0.0, 7.5], [0.0, 8.0, 5.5], [0.0, 0.0, 1.0]])
-SIZE = (12, 16)
-#: A LiDAR with x ahead, y left, z up, where the camera is.
-MOUNT = {"position": [0.0, 0.0, 0.0], "rotation": [0.5, -0.5, 0.5, 0.5]}
-
-
-def header(time_ms: float, frame_id: str = "camera_optical_frame") -> Header:
-    return Header(stamp=to_stamp(START_NS + round(time_ms * 1e6)), frame_id=frame_id)
-
-
-def colour(time_ms: float, value: int = 9, size: tuple[int, int] = SIZE) -> Image:
-    return colour_to_msg(np.full((*size, 3), value, np.uint8), header(time_ms))
-
-
-def depth(time_ms: float, metres: float = 2.0, size: tuple[int, int] = SIZE) -> Image:
-    return depth_to_msg(np.full(size, metres, np.float32), header(time_ms))
-
-
-def info(size: tuple[int, int] = SIZE, **changes: Any) -> CameraInfo:
-    msg = info_to_msg(K, *size, header(0))
-    for name, value in changes.items():
-        setattr(msg, name, value)
-    return msg
-
-
-def cloud(time_ms: float, *points: tuple[float, float, float]) -> PointCloud2:
-    rows = np.zeros((len(points), 5), np.float32)
-    rows[:, :3] = points
-    return points_to_msg(rows, header(time_ms, "velodyne"))
-
-
-class Bench:
-    """A robot's pairer and its sensors, in one process."""
-
-    def __init__(self, node: Node, spin: Callable[[Callable[[], bool]], None], options: FrameOptions) -> None:
-        self.node, self._spin = node, spin
-        self.frames: list[DepthFrame] = []
-        self.pairer = pair_frames(node, options, qos.SENSORS_RELIABLE, 0.02, self.frames.append)
-        self._publishers: dict[str, Any] = {}
-
-    def send(self, topic: str, msg: Any) -> None:
-        """Publish a message and wait until it was taken."""
-        if topic not in self._publishers:
-            publisher = self._publishers[topic] = self.node.create_publisher(type(msg), topic, qos.SENSORS_RELIABLE)
-            self._spin(lambda: publisher.get_subscription_count() > 0)
-        before = self._received()
-        self._publishers[topic].publish(msg)
-        self._spin(lambda: self._received() > before)
-
-    def camera(self, time_ms: float, metres: float = 2.0) -> None:
-        self.send("camera/image_raw", colour(time_ms))
-        self.send("camera/depth/image_raw", depth(time_ms, metres))
-
-    def stamps_ms(self) -> list[float]:
-        return [(frame.stamp_ns - START_NS) / 1e6 for frame in self.frames]
-
-    def problem(self) -> str:
-        return first_problem(self.pairer.topics)
-
-    def _received(self) -> int:
-        return sum(topic.health().received for topic in self.pairer.topics)
-
-
-@pytest.fixture
-def bench(ros_context: Context, make_node: Callable[..., Node]) -> Iterator[Callable[..., Bench]]:
-    executor = SingleThreadedExecutor(context=ros_context)
-    node = make_node()
-    executor.add_node(node)
-    made: list[FramePairer] = []
-
-    def spin(until: Callable[[], bool]) -> None:
-        for _ in range(500):
-            if until():
-                return
-            executor.spin_once(timeout_sec=0.02)
-        pytest.fail("nothing came within 10 s")
-
-    def make(**options: Any) -> Bench:
-        result = Bench(node, spin, FrameOptions(**options))
-        made.append(result.pairer)
-        return result
-
-    yield make
-    for pairer in made:
-        pairer.close()
-    executor.shutdown()
+from fed_nodes.convert.images import to_stamp
+from fed_nodes.frames import FrameOptions, pair_frames, sensor_names
+from tests.nodes.frame_bench import MOUNT, SIZE, START_NS, Bench, K, cloud, colour, depth, header, info
 
 
 def test_colour_and_depth_of_one_time_are_a_frame(bench: Callable[..., Bench]) -> None:
@@ -134,3 +44,169 @@ def test_the_nearest_depth_is_taken_and_the_rest_is_counted(bench: Callable[...,
     robot.send("camera/depth/image_raw", depth(45))  # 25 ms after the last image
     counts = robot.pairer.counts()
     assert (counts["unpaired_colour"], counts["unpaired_depth"], robot.pairer.dropped) == ("2", "0", 2)
+
+
+def test_compressed_images_are_taken_from_their_own_topics(bench: Callable[..., Bench]) -> None:
+    robot = bench(image_transport="compressed", depth_transport="compressedDepth")
+    robot.send("camera/camera_info", info())
+    png = cv2.imencode(".png", np.full((*SIZE, 3), (1, 2, 3), np.uint8))[1].tobytes()
+    metres = bytes(12) + cv2.imencode(".png", np.full(SIZE, 2500, np.uint16))[1].tobytes()
+    robot.send("camera/image_raw/compressed", CompressedImage(header=header(5), format="rgb8; png", data=png))
+    msg = CompressedImage(header=header(5), format="16UC1; compressedDepth png", data=metres)
+    robot.send("camera/depth/image_raw/compressedDepth", msg)
+    (frame,) = robot.frames
+    assert (frame.rgb[0, 0].tolist(), frame.depth_m[0, 0]) == ([3, 2, 1], 2.5)
+
+
+# --- bad input
+
+
+def test_a_stamp_of_zero_is_refused(bench: Callable[..., Bench]) -> None:
+    robot = bench()
+    robot.send("camera/camera_info", info())
+    msg = colour(5)
+    msg.header.stamp = to_stamp(0)
+    robot.send("camera/image_raw", msg)
+    robot.send("camera/depth/image_raw", depth(5))
+    assert robot.frames == []
+    assert "/camera/image_raw: dropped a message without a time" in robot.problem()
+    robot.camera(15)
+    assert robot.stamps_ms() == [15]
+
+
+def test_a_replay_that_begins_again_goes_on_giving_frames(bench: Callable[..., Bench]) -> None:
+    robot = bench()
+    robot.send("camera/camera_info", info())
+    for _ in range(2):
+        robot.send("camera/image_raw", colour(0))
+        robot.send("camera/depth/image_raw", depth(1))
+        robot.camera(33)
+        robot.send("camera/image_raw", colour(66))  # its depth is never sent
+    assert robot.stamps_ms() == [0, 33, 0, 33]
+    assert robot.pairer.dropped == 1  # the first 66, once the clock was back
+    assert [topic.stepped_back for topic in robot.pairer.topics[:2]] == [1, 1]
+
+
+def test_colour_that_stops_and_comes_back(bench: Callable[..., Bench]) -> None:
+    robot = bench()
+    robot.send("camera/camera_info", info())
+    robot.camera(0)
+    for number in range(1, 41):
+        robot.send("camera/depth/image_raw", depth(33 * number))
+    assert robot.stamps_ms() == [0]
+    assert robot.pairer.dropped == 10  # 30 wait, whatever happens
+    robot.camera(33 * 41)
+    assert robot.stamps_ms() == [0, 33 * 41]
+    assert robot.pairer.dropped == 40
+
+
+def test_frames_wait_for_the_camera(bench: Callable[..., Bench]) -> None:
+    robot = bench()
+    for number in range(35):
+        robot.camera(33 * number)
+    assert robot.frames == [] and robot.pairer.dropped == 10  # five of each
+    robot.send("camera/camera_info", info())
+    assert robot.stamps_ms() == [33.0 * number for number in range(5, 35)]
+
+
+@pytest.mark.parametrize("options", [{}, {"depth_from": "lidar", "lidar_mount": MOUNT}])
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"k": [0.0] * 9}, "focal length"),
+        ({"k": [8.0, 0, 7.5, 0, math.nan, 5.5, 0, 0, 1]}, "focal length"),
+        ({"width": 640, "height": 480}, "camera_info is of 640x480 pixels, the image 16x12"),
+    ],
+)
+def test_a_camera_info_that_is_no_camera_of_the_image_is_refused(
+    bench: Callable[..., Bench], options: dict[str, Any], changes: dict[str, Any], words: str
+) -> None:
+    robot = bench(**options)
+    robot.send("camera/camera_info", info(**changes))
+    robot.send("camera/image_raw", colour(5))
+    if options:
+        robot.send("lidar/points", cloud(5, (4.0, 0.0, 0.0)))
+    else:
+        robot.send("camera/depth/image_raw", depth(5))
+    assert robot.frames == [] and robot.pairer.dropped == 1
+    assert words in robot.problem() and "\n" not in robot.problem()
+    robot.send("camera/camera_info", info())  # calibrated now
+    robot.send("camera/image_raw", colour(15))
+    robot.send(
+        "lidar/points" if options else "camera/depth/image_raw", cloud(15, (4.0, 0, 0)) if options else depth(15)
+    )
+    assert robot.stamps_ms() == [15]
+
+
+def test_a_resolution_that_changes_costs_the_frames_in_between(bench: Callable[..., Bench]) -> None:
+    robot, small = bench(), (6, 8)
+    robot.send("camera/camera_info", info())
+    robot.camera(0)
+    robot.send("camera/image_raw", colour(33, size=small))
+    robot.send("camera/depth/image_raw", depth(33))  # still the old size
+    assert "colour is 8x6 and depth 16x12" in robot.problem()
+    robot.send("camera/image_raw", colour(66, size=small))
+    robot.send("camera/depth/image_raw", depth(66, size=small))
+    assert "camera_info is of 16x12 pixels, the image 8x6" in robot.problem()
+    robot.send("camera/camera_info", info(small))
+    robot.send("camera/image_raw", colour(100, size=small))
+    robot.send("camera/depth/image_raw", depth(100, size=small))
+    assert [frame.rgb.shape for frame in robot.frames] == [(12, 16, 3), (6, 8, 3)]
+    assert robot.pairer.dropped == 2
+
+
+# --- options
+
+
+def test_frames_nobody_wants_are_not_made(bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch) -> None:
+    robot = bench()
+    asked: list[float] = []
+    robot.pairer.close()
+    robot.pairer = pair_frames(
+        robot.node,
+        FrameOptions(),
+        qos.SENSORS_RELIABLE,
+        0.02,
+        robot.frames.append,
+        wanted=lambda time_ns: bool(asked.append((time_ns - START_NS) / 1e6)),
+    )
+    robot.send("camera/camera_info", info())
+    robot.camera(5)
+    robot.pairer.close()
+    assert (asked, robot.frames, robot.pairer.dropped) == ([5], [], 0)
+
+
+def test_a_user_who_has_enough_gets_no_more(bench: Callable[..., Bench]) -> None:
+    robot = bench()
+    robot.camera(0)
+    robot.camera(33)
+    robot.frames = []
+    robot.pairer._use = lambda frame: (robot.frames.append(frame), robot.pairer.close())  # type: ignore[assignment]
+    robot.pairer._on_info("camera/camera_info", info())
+    assert robot.stamps_ms() == [0]
+
+
+def test_topics_of_each_set_up_are_named(make_node: Callable[..., Node]) -> None:
+    node = make_node()
+    assert list(sensor_names(node).values()) == ["/camera/image_raw", "/camera/depth/image_raw", "/camera/camera_info"]
+    lidar = sensor_names(node, FrameOptions(depth_from="lidar", lidar_mount=MOUNT))
+    assert list(lidar.values()) == ["/camera/image_raw", "/lidar/points", "/camera/camera_info"]
+    stereo = ["/camera/image_raw", "/camera/right/image_raw", "/camera/camera_info", "/camera/right/camera_info"]
+    assert list(sensor_names(node, FrameOptions(depth_from="stereo")).values()) == stereo
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"depth_from": "radar"}, "FrameOptions.depth_from is 'radar'; choose one of camera, lidar, stereo"),
+        ({"depth_from": "lidar"}, "nothing says where it sits; give lidar_mount a position and a rotation, or set"),
+        ({"lidar_mount": {"position": [0, 0]}}, "lidar_mount: key 'rotation' is missing"),
+        ({"camera_mount": {"position": [0, 0, 0], "rotation": [0, 0, 0, 3]}}, "quaternion x, y, z, w of length 1"),
+        ({"depth_near_m": 5.0, "depth_far_m": 5.0}, "depth_far_m is 5; it must be more than depth_near_m"),
+        ({"max_disparity_px": 4}, "FrameOptions.max_disparity_px is 4; it must lie between 16 and 1024"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(options: dict[str, Any], words: str) -> None:
+    with pytest.raises(ConfigError) as err:
+        FrameOptions(**options)
+    assert words in str(err.value) and "\n" not in str(err.value)
