@@ -8,7 +8,8 @@ from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackRet
 from fed_core.errors import FedError
 from fed_nodes import params, run
 from fed_nodes.diagnostics import Diagnostics
-from fed_nodes.live import InferenceConfig, LiveInference
+from fed_nodes.inference_config import InferenceConfig
+from fed_nodes.live import LiveInference
 from fed_nodes.timers import steady_timer
 
 
@@ -29,7 +30,7 @@ class InferenceNode(LifecycleNode):
             self.trigger_activate()
 
     def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Load the encoder, open topics, ask the aggregator for access."""
+        """Open topics, ask the aggregator for access; PyTorch is loaded meanwhile."""
         live = LiveInference(self, self._config)
         try:
             live.open()

@@ -18,6 +18,7 @@ from fed_nodes.convert.bev import frame_from_msgs, known_cells
 from fed_nodes.convert.images import to_stamp
 from fed_nodes.convert.occupancy import occupancy_to_msg
 from fed_nodes.rigs import Rig
+from fed_nodes.sensors import RAW, SensorTopic, image_topic
 from fed_nodes.streams import Feed, Taken
 
 #: Checks, one a second, without a complete set before a person is told.
@@ -33,13 +34,17 @@ class BevStream:
         base_frame: frame of the vehicle.
         slop_s: largest time between the images of a set.
         known: which cells are known: "sector", "fov" or "off".
+        transport: how images travel (:mod:`fed_nodes.sensors`).
     """
 
     task = "bev"
 
-    def __init__(self, node: LifecycleNode, rig: Rig, *, base_frame: str, slop_s: float, known: str) -> None:
+    def __init__(
+        self, node: LifecycleNode, rig: Rig, *, base_frame: str, slop_s: float, known: str, transport: str = RAW
+    ) -> None:
         self._node, self._rig, self._base_frame, self._known = node, rig, base_frame, known
-        self._slop_s = slop_s
+        self._slop_s, self._transport = slop_s, transport
+        self.topics: list[SensorTopic] = []
         self.takes = f"the cameras {', '.join(rig.names)}"
         self._sets = CameraSets(rig.names, round(slop_s * 1e9))
         self._infos: dict[str, CameraInfo] = {}
@@ -53,12 +58,12 @@ class BevStream:
         self._grids = node.create_lifecycle_publisher(OccupancyGrid, "occupancy", qos.OUTPUTS)
         opened.callback(node.destroy_publisher, self._grids)
         for name in self._rig.names:
-            for kind, topic, callback in (
-                (CameraInfo, f"{name}/camera_info", self._on_info),
-                (Image, f"{name}/image_raw", self._on_image),
-            ):
-                subscription = node.create_subscription(kind, topic, partial(callback, name), sensors)
-                opened.callback(node.destroy_subscription, subscription)
+            self.topics += [
+                SensorTopic(node, CameraInfo, f"{name}/camera_info", partial(self._on_info, name), sensors),
+                image_topic(node, f"{name}/image_raw", self._transport, partial(self._on_image, name), sensors),
+            ]
+        for topic in self.topics:
+            opened.callback(topic.close)
 
     def served(self, network: Any) -> None:
         """Take over the size of the network's map."""

@@ -1,70 +1,109 @@
-"""Live depth of one camera: an image in, a depth image of it out."""
+"""Live depth of one camera: an image in, a depth image of it out, on request a cloud too."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
 
 from rclpy.lifecycle import LifecycleNode
 from rclpy.qos import QoSProfile
-from sensor_msgs.msg import CameraInfo, Image
+from sensor_msgs.msg import CameraInfo, CompressedImage, Image, PointCloud2
 
 from fed_core.errors import DataError
 from fed_nodes import qos
+from fed_nodes.convert.cameras import intrinsics_of
+from fed_nodes.convert.depth_clouds import depth_to_cloud, rays_of
 from fed_nodes.convert.images import depth_to_msg, rgb_from_msg
 from fed_nodes.frames import COLOUR, INFO
+from fed_nodes.sensors import RAW, SensorTopic, first_problem, image_topic
 from fed_nodes.streams import Feed, Taken
+
+#: Topics of the depth image, its camera, and the cloud.
+DEPTH, DEPTH_INFO, POINTS = "depth/image", "depth/camera_info", "depth/points"
 
 
 class DepthStream:
     """Follows :class:`fed_nodes.streams.Stream`.
 
+    Depth needs no camera; what does (``camera_info`` of the depth, the cloud) is left out where the camera's
+    ``CameraInfo`` is absent or cannot be that of the image.
+
     Args:
         node: owner of the topics.
+        transport: how images travel (:mod:`fed_nodes.sensors`).
+        cloud: publish depth as a cloud, too.
+        rectified: images are rectified already.
     """
 
     task, takes = "depth", "one camera"
 
-    def __init__(self, node: LifecycleNode) -> None:
-        self._node = node
+    def __init__(self, node: LifecycleNode, transport: str = RAW, *, cloud: bool = False, rectified: bool = False):
+        self._node, self._transport, self._cloud, self._rectified = node, transport, cloud, rectified
         self._info: CameraInfo | None = None
+        self._no_camera = self._no_cloud = ""
+        self._points: Any = None
+        self.topics: Sequence[SensorTopic] = ()
 
     def open(self, feed: Feed, sensors: QoSProfile, opened: ExitStack) -> None:
         """Open the topics; ``opened`` closes them."""
         node, self._feed = self._node, feed
-        self._depths = node.create_lifecycle_publisher(Image, "depth/image", qos.OUTPUTS)
-        self._infos = node.create_lifecycle_publisher(CameraInfo, "depth/camera_info", qos.OUTPUTS)
+        self._depths = node.create_lifecycle_publisher(Image, DEPTH, qos.OUTPUTS)
+        self._infos = node.create_lifecycle_publisher(CameraInfo, DEPTH_INFO, qos.OUTPUTS)
+        if self._cloud:
+            self._points = node.create_lifecycle_publisher(PointCloud2, POINTS, qos.OUTPUTS)
+            opened.callback(node.destroy_publisher, self._points)
         for publisher in (self._depths, self._infos):
             opened.callback(node.destroy_publisher, publisher)
-        for kind, topic, callback in ((CameraInfo, INFO, self._on_info), (Image, COLOUR, self._on_image)):
-            opened.callback(node.destroy_subscription, node.create_subscription(kind, topic, callback, sensors))
+        self._images = image_topic(node, COLOUR, self._transport, self._on_image, sensors)
+        self.topics = (self._images, SensorTopic(node, CameraInfo, INFO, self._on_info, sensors))
+        for topic in self.topics:
+            opened.callback(topic.close)
 
     def served(self, network: Any) -> None:
         """Any network will do."""
 
     def publish(self, taken: Taken, prediction: Any) -> None:
-        """Publish depth, (H, W) float32 metres, and its camera."""
+        """Publish depth, (H, W) float32 metres, its camera and its cloud."""
         self._depths.publish(depth_to_msg(prediction, taken.header))
-        if taken.camera is not None:
-            taken.camera.header = taken.header
-            self._infos.publish(taken.camera)
+        if taken.camera is None:
+            return
+        taken.camera.header = taken.header
+        self._infos.publish(taken.camera)
+        if self._points is not None and self._points.get_subscription_count():
+            self._publish_cloud(taken, prediction)
 
     def counts(self) -> Mapping[str, str]:
-        """Nothing is dropped here."""
+        """Drops are those of the topic."""
         return {}
 
     def problem(self) -> str:
-        """One image is a whole sample."""
-        return ""
+        """Return what is wrong with images, camera or cloud."""
+        images, infos = self.topics[:1], self.topics[1:]
+        return first_problem(images) or self._no_camera or self._no_cloud or first_problem(infos)
 
     def _on_info(self, msg: CameraInfo) -> None:
         self._info = msg
 
-    def _on_image(self, msg: Image) -> None:
-        if not self._feed.wanted():
-            return
-        try:
+    def _on_image(self, msg: Image | CompressedImage) -> None:
+        if self._feed.wanted():
             rgb = rgb_from_msg(msg)
+            self._feed.use(Taken(msg.header, rgb, (rgb,), self._camera(*rgb.shape[:2])))
+
+    def _camera(self, height: int, width: int) -> CameraInfo | None:
+        """Return the camera of an image; None where there is none that fits, then diagnostics tell why."""
+        left_out = "camera_info and points" if self._cloud else "camera_info"
+        try:
+            intrinsics_of(self._info, height, width, rectified=self._rectified)
         except DataError as err:
-            self._feed.drop(f"dropped an image: {err}")
+            self._no_camera = f"depth is published without {left_out}: {err}"
+            return None
+        self._no_camera = ""
+        return self._info
+
+    def _publish_cloud(self, taken: Taken, depth_m: Any) -> None:
+        try:
+            rays = rays_of(taken.camera, *depth_m.shape, rectified=self._rectified)
+        except DataError as err:
+            self._no_cloud = f"depth is published without points: {err}"
             return
-        self._feed.use(Taken(msg.header, rgb, (rgb,), self._info))
+        self._no_cloud = ""
+        self._points.publish(depth_to_cloud(depth_m, taken.sample, rays, taken.header))

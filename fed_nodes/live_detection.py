@@ -1,6 +1,6 @@
 """Live 3D detection: images of a rig and a cloud in, boxes around the vehicle out."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
 
@@ -15,6 +15,7 @@ from fed_nodes.convert.boxes import boxes_to_detections, boxes_to_markers, visio
 from fed_nodes.convert.images import to_stamp
 from fed_nodes.scan_rigs import ScanRig
 from fed_nodes.scan_sets import ScanFeed, ScanSets
+from fed_nodes.sensors import SensorTopic
 from fed_nodes.streams import Feed, Taken
 
 #: Topics of the boxes, as markers and as detections.
@@ -38,6 +39,7 @@ class DetectionStream:
         self.takes = f"the sensors {', '.join(rig.names)}"
         self._messages = vision_messages()
         self._detections: Any = None
+        self.topics: Sequence[SensorTopic] = ()
 
     def open(self, feed: Feed, sensors: QoSProfile, opened: ExitStack) -> None:
         """Open the topics; ``opened`` closes them."""

@@ -1,13 +1,19 @@
-"""The thread that owns the networks of an inference node: describes sequences, loads models, predicts.
+"""The threads of an inference node that hold networks: one predicts, one describes sequences and makes networks ready.
 
-Frames wait in one slot, so that the newest is always next and latency stays bounded; orders wait in a queue and go
-first. PyTorch is imported here, when the thread is made.
+Frames wait in one slot, so that the newest is always next and latency stays bounded. A new network is built, filled and
+warmed up beside the one that serves; between two frames it takes its place, so none is lost and none waits for it.
+PyTorch is imported by the second thread.
 """
 
+import math
+import os
+import queue
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +22,12 @@ from fed_core.roles.messages import RunConfig
 from fed_core.strategies.base import make_strategy
 from fed_core.types import Array, Descriptor, ModelSignature
 from fed_core.wire.codec import open_tensors
+
+#: Frames that latency is told of.
+_WINDOW = 256
+#: Niceness of the second thread once a network serves: predictions go first.
+_NICE = 10
+_STOP_S = 10.0
 
 
 @dataclass(frozen=True)
@@ -36,100 +48,223 @@ class LiveModel:
     no_own: str = ""
 
 
+@dataclass(frozen=True)
+class Counts:
+    """What became of the frames; those that neither failed nor were predicted or dropped are on their way.
+
+    Attributes:
+        received: frames that were offered.
+        predicted: those whose result was handed on.
+        dropped: those that a newer one overtook.
+        failed: those that raised an error.
+        latency_s: median and 95th percentile from offered to handed on, of the last ones; NaN = there was none.
+        age_s: since the last result; inf = there was none.
+    """
+
+    received: int
+    predicted: int
+    dropped: int
+    failed: int
+    latency_s: tuple[float, float]
+    age_s: float
+
+
+@dataclass(frozen=True)
+class LiveNetwork:
+    """A network and its task."""
+
+    network: Any
+    task: Any
+
+    def predict(self, sample: Any) -> Any:
+        """Return the task's prediction."""
+        return self.task.predict(self.network, sample)
+
+
+@dataclass(frozen=True)
+class _Ready:
+    """What serves next, and whom to tell when it does."""
+
+    live: LiveNetwork
+    use: Callable[[LiveNetwork], None]
+
+
+@dataclass(frozen=True)
+class _Frame:
+    token: Any
+    sample: Any
+    offered_s: float
+
+
 class ServingThread:
     """Runs networks off the executor.
 
     Args:
         threads: CPU threads of PyTorch.
-        on_result: receives the pair (token, prediction) of each frame, in this thread.
-        on_error: receives the text of an error, in this thread.
+        on_result: receives the pair (token, prediction) of each frame, in the thread that predicts.
+        on_error: receives the text of an error, in either thread.
+        runtime: what runs the networks (:data:`fed_models.runtimes.RUNTIMES`).
     """
 
     def __init__(
-        self, threads: int, on_result: Callable[[tuple[Any, Array]], None], on_error: Callable[[str], None]
+        self,
+        threads: int,
+        on_result: Callable[[tuple[Any, Any]], None],
+        on_error: Callable[[str], None],
+        runtime: str = "torch",
     ) -> None:
-        import torch
-
-        from fed_models.features import default_encoder
-
-        torch.set_num_threads(threads)
-        self._encoder = default_encoder()
         self._on_result, self._on_error = on_result, on_error
-        self._orders: deque[Callable[[], None]] = deque()
-        self._frame: tuple[Any, Any] | None = None
+        self._threads, self._runtime = threads, runtime
         self._wake = threading.Condition()
+        self._frame: _Frame | None = None
+        self._latest: Any = None  # the last sample that came: what a new network is warmed up on
+        self._ready: _Ready | None = None
+        self._serving: _Ready | None = None
         self._closed = False
-        self._network: Any = None
-        self._task: Any = None
-        self.dropped = 0
-        self.predicted = 0
-        self._thread = threading.Thread(target=self._run, name="serving", daemon=True)
-        self._thread.start()
+        self._received = self._dropped = self._predicted = self._failed = 0
+        self._latencies_s: deque[float] = deque(maxlen=_WINDOW)
+        self._last_s = -math.inf
+        self._orders: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._orders.put(self._prepare)
+        self._running = [
+            threading.Thread(target=run, name=name, daemon=True)
+            for name, run in (("serving", self._serve), ("loading", self._make))
+        ]
+        for thread in self._running:
+            thread.start()
 
     def offer(self, token: Any, sample: Any) -> None:
         """Predict a sample of the task, unless a newer one comes first (then it counts as dropped)."""
+        frame = _Frame(token, sample, time.monotonic())
         with self._wake:
-            if self._frame is not None:
-                self.dropped += 1
-            self._frame = (token, sample)
+            self._received += 1
+            self._dropped += self._frame is not None
+            self._frame, self._latest = frame, sample
             self._wake.notify()
 
     def describe(self, images: Sequence[Array], kind: str, use: Callable[[Descriptor], None]) -> None:
-        """Describe (H, W, 3) uint8 images by ``kind``; ``use`` is called in this thread."""
-        self._order(lambda: use(self._encoder.describe(images, kind)))
-
-    def load(self, model: LiveModel, use: Callable[[Any], None]) -> None:
-        """Average the files into the network and serve it from the next frame on; then call ``use`` with it."""
+        """Describe (H, W, 3) uint8 images by ``kind``; ``use`` is called in the second thread."""
 
         def work() -> None:
-            self._load(model)
-            use(self._network)
+            from fed_models.features import default_encoder
 
-        self._order(work)
+            use(default_encoder().describe(images, kind))
+
+        self._orders.put(work)
+
+    def load(self, model: LiveModel, use: Callable[[LiveNetwork], None]) -> None:
+        """Average the files into a new network and serve it as soon as it is warm.
+
+        Args:
+            model: what to load.
+            use: called with what serves in the thread that predicts, after the last result of the network before.
+        """
+        self._orders.put(lambda: self._load(model, use))
+
+    def later(self, work: Callable[[], None]) -> None:
+        """Do something slow in the second thread, after what it was told before."""
+        self._orders.put(work)
+
+    def counts(self) -> Counts:
+        """Return what became of the frames so far."""
+        with self._wake:
+            latencies = sorted(self._latencies_s)
+            counts = (self._received, self._predicted, self._dropped, self._failed)
+            age_s = time.monotonic() - self._last_s
+        shares = (0.5, 0.95)
+        found = [latencies[min(len(latencies) - 1, int(s * len(latencies)))] if latencies else math.nan for s in shares]
+        return Counts(*counts, (found[0], found[1]), age_s)
 
     def close(self) -> None:
-        """Stop the thread."""
+        """Stop the threads; again is no error."""
         with self._wake:
             self._closed = True
-            self._wake.notify()
-        self._thread.join(10.0)
+            self._wake.notify_all()
+        self._orders.put(None)
+        for thread in self._running:
+            thread.join(_STOP_S)
 
-    def _order(self, work: Callable[[], None]) -> None:
-        with self._wake:
-            self._orders.append(work)
-            self._wake.notify()
+    # ---- the thread that predicts --------------------------------------------------------------------------------
 
-    def _run(self) -> None:
+    def _serve(self) -> None:
         while True:
             with self._wake:
-                self._wake.wait_for(lambda: self._closed or self._orders or self._frame)
+                self._wake.wait_for(lambda: self._closed or self._ready or (self._frame and self._serving))
                 if self._closed:
                     return
-                order = self._orders.popleft() if self._orders else None
+                ready, self._ready = self._ready, None
                 frame = None
-                if order is None:
+                if ready is None:
                     frame, self._frame = self._frame, None
-            try:
-                if order is not None:
-                    order()
-                elif frame is not None and self._network is not None:
-                    self._on_result((frame[0], self._task.predict(self._network, frame[1])))
-                    self.predicted += 1
-            except FedError as err:
-                self._on_error(str(err))
-            except Exception as err:  # one bad frame must not end the thread, and all live output with it
-                self._on_error(f"{type(err).__name__}: {' '.join(str(err).split())}")
+            if ready is not None:
+                self._serving = ready
+                self._guarded(partial(ready.use, ready.live))
+            elif frame is not None and self._serving is not None:
+                done = self._guarded(partial(self._predict, frame, self._serving.live))
+                self._count(frame, done)
 
-    def _load(self, model: LiveModel) -> None:
+    def _predict(self, frame: _Frame, live: LiveNetwork) -> None:
+        self._on_result((frame.token, live.predict(frame.sample)))
+
+    def _count(self, frame: _Frame, done: bool) -> None:
+        now_s = time.monotonic()
+        with self._wake:
+            self._predicted += done
+            self._failed += not done
+            if done:
+                self._latencies_s.append(now_s - frame.offered_s)
+                self._last_s = now_s
+
+    def _guarded(self, work: Callable[[], None]) -> bool:
+        """Do it and return whether it was done: one bad frame must not end the thread, and all live output with it."""
+        try:
+            work()
+        except FedError as err:
+            self._on_error(str(err))
+        except Exception as err:
+            self._on_error(f"{type(err).__name__}: {' '.join(str(err).split())}")
+        else:
+            return True
+        return False
+
+    # ---- the thread that makes networks ready --------------------------------------------------------------------
+
+    def _make(self) -> None:
+        nice = False
+        while True:
+            order = self._orders.get()
+            if order is None or self._closed:
+                return
+            if self._serving is not None and not nice:
+                os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE)  # Linux: of this thread alone
+                nice = True
+            self._guarded(order)
+
+    def _prepare(self) -> None:
+        """Import what takes long while the node still looks for the fleet."""
+        import torch
+
+        import fed_core.tasks.base  # noqa: F401
+        import fed_models.base  # noqa: F401
+
+        torch.set_num_threads(self._threads)
+
+    def _load(self, model: LiveModel, use: Callable[[LiveNetwork], None]) -> None:
+        network = self._build(model)
+        if self._latest is not None:
+            network.predict(self._latest)  # the first prediction is the slowest
+        with self._wake:
+            self._ready = _Ready(network, use)
+            self._wake.notify()
+
+    def _build(self, model: LiveModel) -> LiveNetwork:
         from fed_core.tasks.base import tasks
         from fed_models import build, load_arrays, signature
 
         run = model.run
-        network = build(run.network, run.network_options)
+        network: Any = build(run.network, run.network_options)
         load_arrays(network, _weights(model, signature(network, run.network)))
-        network.eval()
-        self._task = tasks.get(run.task)()
-        self._network = network
+        return LiveNetwork(network.eval(), tasks.get(run.task)())
 
 
 def _weights(model: LiveModel, signature: ModelSignature) -> dict[str, Array]:

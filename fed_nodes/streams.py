@@ -9,6 +9,7 @@ from rclpy.qos import QoSProfile
 from std_msgs.msg import Header
 
 from fed_core.types import Array
+from fed_nodes.sensors import SensorTopic
 
 
 @dataclass(frozen=True)
@@ -49,10 +50,12 @@ class Stream(Protocol):
     Attributes:
         task: registered name of the task.
         takes: what it takes, for people.
+        topics: sensor topics whose health diagnostics tell.
     """
 
     task: str
     takes: str
+    topics: Sequence[SensorTopic]
 
     def open(self, feed: Feed, sensors: QoSProfile, opened: ExitStack) -> None:
         """Open the topics; ``opened`` closes them."""

@@ -13,7 +13,9 @@ from fed_core.roles import events as ev
 from fed_core.roles.messages import FleetPlan, RunConfig
 from fed_nodes import live as module
 from fed_nodes.convert.images import to_stamp
-from fed_nodes.live import InferenceConfig, LiveInference
+from fed_nodes.inference_config import InferenceConfig
+from fed_nodes.live import LiveInference
+from fed_nodes.serving import Counts
 from fed_nodes.streams import Taken
 
 
@@ -24,8 +26,7 @@ class Recorder:
         self.events: list[ev.Event] = []
         self.described: list[tuple[int, str]] = []
         self.errors: list[str] = []
-        self.predicted = self.dropped = 0
-        self.service = "read_blob"
+        self.problem = ""
 
     def feed(self, event: ev.Event) -> None:
         self.events.append(event)
@@ -37,6 +38,9 @@ class Recorder:
 
     def ask(self) -> None:
         pass
+
+    def counts(self) -> Counts:
+        return Counts(7, 4, 2, 0, (0.0104, 0.0255), 1.26)
 
     def describe(self, images: Any, kind: str, use: Any) -> None:
         self.described.append((len(images), kind))
@@ -53,7 +57,7 @@ class Live(LiveInference):
         self.world, self.now_s = Recorder(), 100.0
         node: Any = SimpleNamespace(get_logger=lambda: self.world)
         super().__init__(node, InferenceConfig(gap_s=5.0, **options))
-        self._host = self._serving = self._access = self.world  # type: ignore[assignment]
+        self._host = self._serving = self._fleet = self.world  # type: ignore[assignment]
         self.active = True
         monkeypatch.setattr(module.time, "monotonic", lambda: self.now_s)
 

@@ -40,18 +40,23 @@ class Rig:
         self.stream.open(Feed(lambda: self.wanted, self.taken.append, self.errors.append), qos.SENSORS, self.opened)
 
     def _node(self) -> Any:
-        def subscribe(kind: type, topic: str, callback: Any, profile: Any) -> str:
+        def subscribe(kind: type, topic: str, callback: Any, profile: Any) -> Any:
             self.topics[topic] = callback
-            return topic
+            return SimpleNamespace(topic_name=topic)
+
+        def say(text: str, **options: Any) -> None: ...
 
         return SimpleNamespace(
             create_lifecycle_publisher=lambda kind, topic, profile: SimpleNamespace(publish=self.grids.append),
             create_subscription=subscribe,
-            destroy_subscription=self.topics.pop,
+            destroy_subscription=lambda subscription: self.topics.pop(subscription.topic_name),
+            get_logger=lambda: SimpleNamespace(info=say, warning=say),
+            get_clock=lambda: SimpleNamespace(now=lambda: SimpleNamespace(nanoseconds=0)),
+            count_publishers=lambda topic: 1,
             destroy_publisher=lambda publisher: None,
         )
 
-    def image(self, name: str, time_ms: int = 0, encoding: str = "rgb8") -> None:
+    def image(self, name: str, time_ms: int = 1, encoding: str = "rgb8") -> None:
         header = Header(stamp=to_stamp(time_ms * 1_000_000))
         msg = Image(header=header, height=4, width=6, encoding=encoding, step=18, data=bytes(72))
         self.topics[f"{name}/image_raw"](msg)
@@ -102,14 +107,14 @@ def test_a_prediction_becomes_a_grid_with_unknown_cells() -> None:
 def test_images_wait_for_the_camera_info_that_comes_late() -> None:
     rig = Rig("front", "right")
     rig.info("right")
-    for time_ms in (0, 100):
+    for time_ms in (100, 200):
         rig.image("front", time_ms)
         rig.image("right", time_ms)
     assert rig.taken == []
     assert rig.problems(2) == ["", "images wait for front/camera_info; publish what the cameras are calibrated to"]
 
     rig.info("front")
-    assert [stamp_ns(taken.header.stamp) for taken in rig.taken] == [100_000_000]  # the newest set counts
+    assert [stamp_ns(taken.header.stamp) for taken in rig.taken] == [200_000_000]  # the newest set counts
     assert rig.stream.counts() == {"images_without_set": "0", "dropped_sets": "1"}
     assert rig.problems(3) == [""] * 3
 
@@ -148,8 +153,8 @@ def test_a_set_that_cannot_be_used_is_dropped_and_the_next_one_counts(focal: flo
     rig = Rig("front", "right")
     rig.info("front")
     rig.info("right", focal)
-    rig.image("front", 0)
-    rig.image("right", 0, encoding)
+    rig.image("front", 1)
+    rig.image("right", 1, encoding)
     assert rig.taken == [] and len(rig.errors) == 1 and rig.errors[0].startswith(text)
     assert rig.stream.counts()["dropped_sets"] == "1"
     assert rig.problems(3) == rig.errors * 3  # stays visible in diagnostics
