@@ -4,6 +4,7 @@
 the next time either, so that a supervisor need not try again.
 """
 
+import contextlib
 import os
 import queue
 import signal
@@ -60,7 +61,7 @@ def main(*make_nodes: Callable[[], Node]) -> int:
         if rclpy.ok():  # else a signal came while a callback, or the start, used ROS
             raise
     finally:
-        _clean_up(nodes, spinning)
+        _clean_up(nodes, spinning, whole=len(nodes) == len(make_nodes))
     return code
 
 
@@ -97,12 +98,14 @@ def _spin_each(nodes: Sequence[Node], spinning: list[_Spinning]) -> None:
     raise ended.get()
 
 
-def _clean_up(nodes: Sequence[Node], spinning: Sequence[_Spinning]) -> None:
+def _clean_up(nodes: Sequence[Node], spinning: Sequence[_Spinning], *, whole: bool) -> None:
     for thread in spinning:
         thread.stop()
     for node in reversed(nodes):
         node.destroy_node()
-    rclpy.try_shutdown()
+    # A node that broke off its start is destroyed by the shutdown; what it lacks then must not hide why it broke off.
+    with contextlib.nullcontext() if whole else contextlib.suppress(Exception):
+        rclpy.try_shutdown()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # or one more would kill the interpreter while it ends
 
 

@@ -83,8 +83,14 @@ class Ticking(Node):
         super().destroy_node()
         print("ticking closed", flush=True)
 
-def unable():
-    raise ConfigError("tilt is 5; it must be at most 1")
+class Halfway(Node):
+    def __init__(self):
+        super().__init__("halfway")
+        self.itself = self  # still there when ROS shuts down
+        raise ConfigError("tilt is 5; it must be at most 1")
+
+    def destroy_node(self):
+        self.what_there_would_be.close()
 
 sys.exit(run.main(NODES))
 """
@@ -129,7 +135,7 @@ def test_what_ends_one_of_several_nodes_ends_all(hook: str, code: int, error: st
     assert "ticking closed" in out and "busy closed" in out
 
 
-@pytest.mark.parametrize("nodes", ["unable", "Ticking, unable"])
+@pytest.mark.parametrize("nodes", ["Halfway", "Ticking, Halfway"])
 def test_a_node_that_cannot_start_ends_with_code_2(nodes: str) -> None:
     process = several(nodes)
     try:
