@@ -1,13 +1,16 @@
 """The picture grid of a demo of task bev: the cameras, the map served by each method, the true map."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from fed_cli.fleetrun.pictures import add_bar, new_grid, save_grid
+from fed_cli.fleetrun.pictures import PREDICTIONS, add_bar, new_grid, save_figure
 from fed_core.types import Array
 
+#: Row and column of cameras in a mosaic, in the order of their numbers.
+_AROUND: Mapping[str, tuple[int, float]] = {"front": (0, 0.5), "right": (1, 1.0), "left": (1, 0.0), "back": (2, 0.5)}
 #: Unknown cells.
 _GREY = "#9a9a9a"
 
@@ -21,18 +24,24 @@ def draw_maps(folder: Path, summary: dict[str, Any], methods: list[str]) -> Path
     figure, axes = new_grid(
         ["cameras", *methods, "truth"], [(name, cameras) for name, cameras, _ in rows], row_height=2.3
     )
+    for line, (_, _, maps) in zip(axes, rows, strict=True):
+        for axis, cells in zip(line[1:], maps, strict=True):
+            image = draw_map(axis, cells, None if cells is maps[-1] else maps[-1] > 0)
+        add_bar(figure, image, line[-1], "vehicle")
+    return save_figure(figure, folder / PREDICTIONS)
+
+
+def draw_map(axis: Any, cells: Array, true: Array | None = None) -> Any:
+    """Draw a map (S, S) float32 of probabilities, NaN = unknown, forward up, and outline true vehicles (S, S) bool."""
     from matplotlib import colormaps
 
     colours = colormaps["magma"].with_extremes(bad=_GREY)
-    for line, (_, _, maps) in zip(axes, rows, strict=True):
-        for axis, cells in zip(line[1:], maps, strict=True):
-            image = axis.imshow(cells, cmap=colours, vmin=0.0, vmax=1.0, interpolation="nearest")
-            middle = (len(cells) - 1) / 2
-            axis.plot(middle, middle, marker="^", markersize=5, color="white", markeredgecolor="black")
-            if cells is not maps[-1] and (maps[-1] > 0).any():
-                axis.contour(maps[-1] > 0, levels=[0.5], colors="cyan", linewidths=0.7)
-        add_bar(figure, image, line[-1], "vehicle")
-    return save_grid(figure, folder)
+    image = axis.imshow(cells, cmap=colours, vmin=0.0, vmax=1.0, interpolation="nearest")
+    middle = (len(cells) - 1) / 2
+    axis.plot(middle, middle, marker="^", markersize=5, color="white", markeredgecolor="black")
+    if true is not None and true.any():
+        axis.contour(true, levels=[0.5], colors="cyan", linewidths=0.7)
+    return image
 
 
 def _rows(folder: Path, name: str, methods: list[str]) -> list[tuple[str, Array, list[Array]]]:
@@ -49,13 +58,24 @@ def _rows(folder: Path, name: str, methods: list[str]) -> list[tuple[str, Array,
 
 
 def _mosaic(file: Any, number: int) -> Array:
-    """Return the cameras around the vehicle: front on top, left and right in the middle, back at the bottom."""
-    views = {camera: file[key] for camera in range(4) if (key := f"camera{camera}_{number}") in file.files}
+    names = enumerate(_AROUND)
+    return mosaic({name: file[key] for camera, name in names if (key := f"camera{camera}_{number}") in file.files})
+
+
+def mosaic(views: Mapping[str, Array]) -> Array:
+    """Return the cameras around a vehicle, (H, W, 3) uint8: front on top, left and right in the middle, back below.
+
+    Cameras of other names follow each other, two in a row.
+
+    Args:
+        views: one picture (H, W, 3) uint8 at least, by camera.
+    """
     height, width = next(iter(views.values())).shape[:2]
-    canvas = np.full((3 * height, 2 * width, 3), 255, np.uint8)
-    for camera, (row, column) in {0: (0, 0.5), 1: (1, 1), 2: (1, 0), 3: (2, 0.5)}.items():
-        if camera in views:
-            view = views[camera][:height, :width]
-            top, left = row * height, int(column * width)
-            canvas[top : top + view.shape[0], left : left + view.shape[1]] = view
+    places = _AROUND if set(views) <= set(_AROUND) else {n: (k // 2, float(k % 2)) for k, n in enumerate(views)}
+    lines = 1 + max(row for row, _ in places.values())
+    canvas = np.full((lines * height, 2 * width, 3), 255, np.uint8)
+    for name, view in views.items():
+        row, column = places[name]
+        top, left, part = row * height, int(column * width), view[:height, :width]
+        canvas[top : top + part.shape[0], left : left + part.shape[1]] = part
     return canvas

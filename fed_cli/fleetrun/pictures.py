@@ -8,6 +8,9 @@ import numpy as np
 
 from fed_core.types import Array
 
+#: File of a demo's grid.
+PREDICTIONS = "predictions.png"
+
 
 def draw_grid(folder: Path, summary: dict[str, Any], methods: list[str]) -> Path:
     """Draw one row per kept frame of each unseen sequence into ``predictions.png``; returns its path."""
@@ -16,11 +19,11 @@ def draw_grid(folder: Path, summary: dict[str, Any], methods: list[str]) -> Path
     from matplotlib.colors import LogNorm
 
     for line, (_, _, depths) in zip(axes, rows, strict=True):
-        near, far = _range(depths[-1])
+        near, far = depth_range(depths[-1])
         for axis, depth in zip(line[1:], depths, strict=True):
             image = axis.imshow(depth, cmap="turbo_r", norm=LogNorm(near, far))
         add_bar(figure, image, line[-1], "m")
-    return save_grid(figure, folder)
+    return save_figure(figure, folder / PREDICTIONS)
 
 
 def new_grid(columns: Sequence[str], rows: Sequence[tuple[str, Array]], row_height: float) -> tuple[Any, Any]:
@@ -50,11 +53,10 @@ def add_bar(figure: Any, image: Any, axis: Any, label: str) -> None:
     bar.ax.tick_params(labelsize=6)
 
 
-def save_grid(figure: Any, folder: Path) -> Path:
-    """Write ``predictions.png`` and return its path."""
+def save_figure(figure: Any, path: Path) -> Path:
+    """Write a picture and return its path."""
     from matplotlib import pyplot
 
-    path = folder / "predictions.png"
     figure.savefig(path, dpi=110)
     pyplot.close(figure)
     return path
@@ -70,7 +72,8 @@ def _rows(folder: Path, name: str, methods: list[str]) -> list[tuple[str, Array,
     return rows
 
 
-def _range(truth: Array) -> tuple[float, float]:
+def depth_range(truth: Array) -> tuple[float, float]:
+    """Return the nearest and the farthest depth of the colours [m], for a depth image (H, W) [m]."""
     valid = truth[np.isfinite(truth) & (truth > 0)]
     if valid.size == 0:
         return 0.1, 10.0

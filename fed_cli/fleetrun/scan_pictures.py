@@ -1,11 +1,12 @@
 """The picture grid of a demo of task detection: the front camera, and from above what each method found."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from fed_cli.fleetrun.pictures import new_grid, save_grid
+from fed_cli.fleetrun.pictures import PREDICTIONS, new_grid, save_figure
 from fed_core.study.detection.pictures import corners_of, edges_in
 from fed_core.types import DETECTION_CLASSES, Array
 
@@ -29,35 +30,74 @@ def draw_scans(folder: Path, summary: dict[str, Any], methods: list[str]) -> Pat
         ["front camera", *methods, "truth"], [(name, files[0]["image"]) for name, files in rows], row_height=2.5
     )
     for line, (_, files) in zip(axes, rows, strict=True):
-        _draw_picture(line[0], files[-1])
+        last = files[-1]
+        draw_in_camera(
+            line[0], last["image"], last["to_pixel"], Overlay(_clear(last["said_boxes"]), _clear(last["true_boxes"]))
+        )
         for axis, file in zip(line[1:], [*files, files[0]], strict=True):
             boxes = file["said_boxes"] if axis is not line[-1] else file["true_boxes"]
-            _draw_from_above(axis, file["points"], boxes)
-    figure.legend(handles=_legend(), loc="outside lower center", ncol=len(DETECTION_CLASSES), fontsize=7)
-    return save_grid(figure, folder)
+            draw_from_above(axis, file["points"], Overlay(_clear(boxes)))
+    figure.legend(handles=class_legend(), loc="outside lower center", ncol=len(DETECTION_CLASSES), fontsize=7)
+    return save_figure(figure, folder / PREDICTIONS)
 
 
-def _draw_picture(axis: Any, file: dict[str, Array]) -> None:
-    height, width = file["image"].shape[:2]
+@dataclass(frozen=True)
+class Overlay:
+    """Boxes to draw, rows of centre, size, yaw, label, score.
+
+    Attributes:
+        said: predicted ones, (M, 9), in the colours of their classes.
+        true: true ones, (N, 9), white; None = nobody knows.
+    """
+
+    said: Array
+    true: Array | None = None
+
+    def moved(self, matrix: Array) -> "Overlay":
+        """Return the boxes in another frame; ``matrix`` (4, 4) turns about the vertical axis only."""
+        return Overlay(_moved(self.said, matrix), None if self.true is None else _moved(self.true, matrix))
+
+    def sets(self) -> list[tuple[Array, str]]:
+        """Return boxes and their colour; "" = that of the class."""
+        return [*([] if self.true is None else [(self.true, "white")]), (self.said, "")]
+
+
+def draw_in_camera(axis: Any, image: Array, to_pixel: Array, overlay: Overlay) -> None:
+    """Draw boxes over a picture.
+
+    Args:
+        axis: where the picture is.
+        image: the picture (H, W, 3).
+        to_pixel: (3, 4) from the boxes' frame to (u d, v d, d).
+        overlay: the boxes.
+    """
+    height, width = image.shape[:2]
     axis.set_xlim(-0.5, width - 0.5)
     axis.set_ylim(height - 0.5, -0.5)
-    for key, colour in (("true_boxes", "white"), ("said_boxes", "")):
-        boxes = _clear(file[key])
+    for boxes, colour in overlay.sets():
         for box, corners in zip(boxes, _corners(boxes), strict=True):
-            for edge in edges_in(corners[None], file["to_pixel"]):
+            for edge in edges_in(corners[None], to_pixel):
                 axis.plot(*np.transpose(edge), color=colour or _colour(box), linewidth=0.6)
 
 
-def _draw_from_above(axis: Any, points: Array, boxes: Array) -> None:
+def draw_from_above(axis: Any, points: Array, overlay: Overlay) -> None:
+    """Draw points (N, 3) [m] and boxes, y up."""
     axis.set_facecolor("black")
     axis.set_xlim(-_SIDE_M, _SIDE_M)
     axis.set_ylim(-_SIDE_M, _SIDE_M)
     axis.set_aspect("equal")
     axis.plot(points[:, 0], points[:, 1], ",", color="#808080", alpha=0.6)
     axis.plot(0, 0, marker="^", markersize=4, color="white")
-    clear = _clear(boxes)
-    for box, corners in zip(clear, _corners(clear), strict=True):
-        axis.plot(*corners[_ABOVE, :2].T, color=_colour(box), linewidth=0.8)
+    for boxes, colour in overlay.sets():
+        for box, corners in zip(boxes, _corners(boxes), strict=True):
+            axis.plot(*corners[_ABOVE, :2].T, color=colour or _colour(box), linewidth=0.8)
+
+
+def _moved(boxes: Array, matrix: Array) -> Array:
+    found = boxes.copy()
+    found[:, :3] = boxes[:, :3] @ matrix[:3, :3].T + matrix[:3, 3]
+    found[:, _YAW] = boxes[:, _YAW] + np.arctan2(matrix[1, 0], matrix[0, 0])
+    return found
 
 
 def _corners(boxes: Array) -> Array:
@@ -74,7 +114,8 @@ def _colour(box: Array) -> Any:
     return colormaps["tab10"](int(box[_LABEL]))
 
 
-def _legend() -> list[Any]:
+def class_legend() -> list[Any]:
+    """Return what tells the colours of the classes."""
     from matplotlib import colormaps
     from matplotlib.lines import Line2D
 

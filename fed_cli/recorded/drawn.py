@@ -1,0 +1,185 @@
+"""Draws the outputs of a bag: depth beside its image, boxes in cameras and from above, maps."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fed_cli.fleetrun.map_pictures import draw_map, mosaic
+from fed_cli.fleetrun.pictures import add_bar, depth_range, new_grid, save_figure
+from fed_cli.fleetrun.scan_pictures import Overlay, class_legend, draw_from_above, draw_in_camera
+from fed_cli.recorded.boxes import boxes_of, points_of
+from fed_cli.recorded.frames import StaticFrames
+from fed_cli.recorded.outputs import (
+    CLOUD,
+    GRID,
+    IMAGE,
+    MARKERS,
+    Output,
+    below,
+    cameras_below,
+    find_outputs,
+    gather,
+    info_of,
+    picture_of,
+)
+from fed_core.data.bag_files import BagFile
+from fed_core.data.images import decode_depth
+from fed_core.errors import DataError
+from fed_core.types import Array
+
+#: Cameras of a row of boxes, and the view from above: x of the picture is right of the robot, y ahead.
+_MOST_CAMERAS = 3
+_AHEAD_UP = np.array([[0.0, -1.0, 0.0, 0.0], [1.0, 0.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.0], [0.0, 0.0, 0.0, 1.0]])
+_BASES = ("base_link", "base_footprint")
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """How pictures are made.
+
+    Attributes:
+        out: folder.
+        frames: rows of a picture.
+        min_score: boxes with a lower score are left out.
+    """
+
+    out: Path
+    frames: int = 3
+    min_score: float = 0.2
+
+
+def draw_bag(path: Path, wanted: Wanted) -> list[Path]:
+    """Draw every output in a bag into a picture of its own; returns their paths.
+
+    Raises:
+        DataError: it is no bag, is broken, or has nothing that inference published.
+    """
+    with BagFile(path) as bag:
+        outputs = find_outputs(bag)
+        try:
+            wanted.out.mkdir(parents=True, exist_ok=True)
+        except OSError as err:
+            raise DataError(f"cannot make {wanted.out}: {err.strerror}") from err
+        return [_DRAW[output.kind](bag, output, wanted) for output in outputs]
+
+
+def _draw_depth(bag: BagFile, output: Output, wanted: Wanted) -> Path:
+    cameras = cameras_below(bag, output.namespace)
+    colour = cameras.get("camera", next(iter(cameras.values()), ""))
+    sensed = [t for t in below(bag, output.namespace, (IMAGE,), "/depth/image_raw") if t != output.topic][:1]
+    frames = gather(bag, output, [*filter(None, [colour]), *sensed], wanted.frames)
+    truth = sensed[0] if sensed and any(sensed[0] in frame for frame in frames) else ""
+    columns = ["image", output.topic.strip("/"), *([truth.strip("/")] if truth else [])]
+    rows = [(_time(output, f), picture_of(f[colour]) if colour in f else _no_picture()) for f in frames]
+    figure, axes = new_grid(columns, rows, row_height=2.05)
+    from matplotlib.colors import LogNorm
+
+    for line, frame in zip(axes, frames, strict=True):
+        depths = [_metres(frame[topic]) for topic in (output.topic, truth) if topic in frame]
+        near, far = depth_range(depths[-1])
+        for axis, depth in zip(line[1:], depths, strict=False):
+            image = axis.imshow(depth, cmap="turbo_r", norm=LogNorm(near, far))
+        add_bar(figure, image, line[-1], "m")
+    return save_figure(figure, _file(output, wanted))
+
+
+def _draw_boxes(bag: BagFile, output: Output, wanted: Wanted) -> Path:
+    space = output.namespace
+    cameras = dict(sorted(cameras_below(bag, space).items(), key=lambda item: "FRONT" not in item[0].upper()))
+    cameras = dict([*cameras.items()][:_MOST_CAMERAS])
+    clouds = below(bag, space, (CLOUD,), "/points")[:1]
+    truths = below(bag, space, (MARKERS,), "/truth/boxes")
+    frames = gather(bag, output, [*cameras.values(), *clouds, *truths], wanted.frames)
+    placed = StaticFrames(bag)
+    infos = {name: info_of(bag, topic) for name, topic in cameras.items()}
+    shown = [name for name in cameras if infos[name] is not None]
+    rows = []
+    for frame in frames:
+        pictures = [picture_of(frame[cameras[n]]) if cameras[n] in frame else _no_picture() for n in shown]
+        rows.append((_time(output, frame), pictures))
+    columns = [*shown, "from above"]
+    figure, axes = new_grid(columns, [(time, (p or [_no_picture()])[0]) for time, p in rows], row_height=2.5)
+    for line, frame, (_, pictures) in zip(axes, frames, rows, strict=True):
+        said = boxes_of(frame[output.topic], wanted.min_score)
+        true = boxes_of(frame[truths[0]], 0.0, hit_only=True) if truths and truths[0] in frame else None
+        overlay = Overlay(said.rows, None if true is None else true.rows)
+        for axis, name, picture in zip(line, shown, pictures, strict=False):
+            axis.imshow(picture)
+            matrix = _to_pixel(infos[name], placed, said.frame_id)
+            if matrix is not None:
+                draw_in_camera(axis, picture, matrix, overlay)
+        points = points_of(frame[clouds[0]]) if clouds and clouds[0] in frame else np.zeros((0, 3))
+        view = _view_from_above(placed, said.frame_id)
+        draw_from_above(line[-1], points @ view[:3, :3].T + view[:3, 3], overlay.moved(view))
+    figure.legend(handles=class_legend(), loc="outside lower center", ncol=5, fontsize=7)
+    return save_figure(figure, _file(output, wanted))
+
+
+def _draw_maps(bag: BagFile, output: Output, wanted: Wanted) -> Path:
+    cameras = cameras_below(bag, output.namespace)
+    truths = below(bag, output.namespace, (GRID,), "/truth/occupancy")[:1]
+    frames = gather(bag, output, [*cameras.values(), *truths], wanted.frames)
+    rows = []
+    for frame in frames:
+        views = {name: picture_of(frame[topic]) for name, topic in cameras.items() if topic in frame}
+        rows.append((_time(output, frame), mosaic(views) if views else _no_picture()))
+    truth = truths[0] if truths and any(truths[0] in frame for frame in frames) else ""
+    columns = ["cameras", output.topic.strip("/"), *([truth.strip("/")] if truth else [])]
+    figure, axes = new_grid(columns, rows, row_height=2.6)
+    for line, frame in zip(axes, frames, strict=True):
+        maps = [_cells(frame[topic]) for topic in (output.topic, truth) if topic in frame]
+        true = np.nan_to_num(maps[-1]) > 0 if len(maps) > 1 else None
+        for axis, cells in zip(line[1:], maps, strict=False):
+            image = draw_map(axis, cells, true if cells is maps[0] else None)
+        add_bar(figure, image, line[-1], "vehicle")
+    return save_figure(figure, _file(output, wanted))
+
+
+_DRAW: dict[str, Callable[[BagFile, Output, Wanted], Path]] = {
+    "depth": _draw_depth,
+    "boxes": _draw_boxes,
+    "map": _draw_maps,
+}
+
+
+def _file(output: Output, wanted: Wanted) -> Path:
+    space = output.namespace.strip("/").replace("/", "_")
+    return wanted.out / f"{space}{'_' if space else ''}{output.kind}.png"
+
+
+def _time(output: Output, frame: dict[str, Any]) -> str:
+    msg = frame[output.topic]
+    stamp = (msg.markers[0] if hasattr(msg, "markers") else msg).header.stamp
+    return f"{int(stamp.sec) % 100_000}.{int(stamp.nanosec) // 10_000_000:02d} s"
+
+
+def _no_picture() -> Array:
+    return np.full((3, 4, 3), 230, np.uint8)
+
+
+def _metres(msg: Any) -> Array:
+    return decode_depth(msg.data, msg.encoding, msg.height, msg.width, msg.step, is_bigendian=bool(msg.is_bigendian))
+
+
+def _cells(msg: Any) -> Array:
+    """Return the map of a grid with forward up, (S, S) float32 probabilities, NaN where unknown."""
+    values = np.asarray(msg.data, np.int8).reshape(msg.info.height, msg.info.width).T[::-1, ::-1]
+    return np.where(values < 0, np.float32(np.nan), values.astype(np.float32) / np.float32(100.0))
+
+
+def _to_pixel(info: Any, placed: StaticFrames, frame_id: str) -> Array | None:
+    """Return the (3, 4) matrix from a frame to (u d, v d, d), None where nobody told where the camera sits."""
+    moved = placed.between(frame_id, info.header.frame_id)
+    return None if moved is None else np.asarray(info.k, np.float64).reshape(3, 3) @ moved[:3]
+
+
+def _view_from_above(placed: StaticFrames, frame_id: str) -> Array:
+    """Return the (4, 4) matrix to the view; a frame that nobody placed has y ahead, as nuScenes' LiDAR."""
+    for base in _BASES:
+        moved = placed.between(frame_id, base)
+        if moved is not None:
+            return np.asarray(_AHEAD_UP @ moved)
+    return np.eye(4)
