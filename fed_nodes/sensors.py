@@ -83,6 +83,7 @@ class SensorTopic:
         stale_s: float = 2.0,
     ) -> None:
         self._node, self._use, self._profile, self._stale_s = node, use, profile, stale_s
+        self._type = f"{kind.__module__.split('.')[0]}/msg/{kind.__name__}"
         self._lasting = kind is CameraInfo
         # Diagnostics and the threads that predict may look on or drop while the executor takes messages.
         self._lock = threading.Lock()
@@ -170,12 +171,17 @@ class SensorTopic:
             self._node.get_logger().warning(text)
 
     def _why_silent(self, publishers: int) -> str:
+        for transport in TRANSPORTS[1:] if not publishers else ():
+            if self._type.endswith("/Image") and self._node.count_publishers(f"{self.name}/{transport}"):
+                return f"{self.name}: nobody publishes it, but {self.name}/{transport}; choose that image transport"
         if not publishers:
             return f"{self.name}: nobody publishes it; start the driver or remap the topic"
         for info in self._node.get_publishers_info_by_topic(self.name):
+            who = _full_name(info.node_namespace, info.node_name)
+            if info.topic_type != self._type:
+                return f"{self.name}: {who} publishes {info.topic_type}, not {self._type}; remap the topic"
             fits, reason = qos_check_compatible(info.qos_profile, self._profile)
             if fits == QoSCompatibility.ERROR:
-                who = _full_name(info.node_namespace, info.node_name)
                 return f"{self.name}: the quality of service of {who} does not fit: {reason.strip(' ;.')}"
         return f"{self.name}: no message yet, though {publishers} node(s) publish it"
 

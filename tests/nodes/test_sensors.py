@@ -9,13 +9,14 @@ from typing import Any
 import cv2
 import numpy as np
 import pytest
+import rclpy
 from rclpy.context import Context
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.parameter import Parameter
 from rclpy.serialization import serialize_message
 from rclpy.time import Time
-from sensor_msgs.msg import CameraInfo, CompressedImage, Image
+from sensor_msgs.msg import CameraInfo, CompressedImage, Image, LaserScan, PointCloud2
 
 from fed_core.data.images import COLOUR_ENCODINGS, DEPTH_ENCODINGS, decode_colour, decode_depth
 from fed_core.errors import ConfigError, DataError
@@ -160,6 +161,32 @@ def test_a_quality_of_service_that_does_not_fit_is_named(bench: Bench) -> None:
     problem = topic.health().problem
     assert problem.startswith("/camera/image_raw: the quality of service of /front_camera does not fit: ")
     assert "reliab" in problem.lower() and "\n" not in problem
+
+
+def test_a_topic_of_another_type_is_named(bench: Bench) -> None:
+    topic = bench.listen(PointCloud2, "points")
+    bench.clock.now_s += 2.5
+    other = Context()  # a process has one type for a topic
+    rclpy.init(context=other, domain_id=101)
+    laser = Node("laser", context=other)
+    laser.create_publisher(LaserScan, "points", qos.OUTPUTS)
+    try:
+        bench.until(lambda: "LaserScan" in topic.health().problem)
+        problem = topic.health().problem
+    finally:
+        laser.destroy_node()
+        rclpy.try_shutdown(context=other)
+    types = "sensor_msgs/msg/LaserScan, not sensor_msgs/msg/PointCloud2"
+    assert problem == f"/points: /laser publishes {types}; remap the topic"
+
+
+def test_images_that_only_travel_compressed_are_found(bench: Bench) -> None:
+    topic = bench.listen()
+    bench.camera(kind=CompressedImage, topic=f"{TOPIC}/compressed")
+    bench.clock.now_s += 2.5
+    bench.until(lambda: "compressed" in topic.health().problem)
+    why = "nobody publishes it, but /camera/image_raw/compressed; choose that image transport"
+    assert topic.health().problem == f"/camera/image_raw: {why}"
 
 
 def test_a_camera_that_stops_and_returns(bench: Bench) -> None:
