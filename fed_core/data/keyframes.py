@@ -31,10 +31,10 @@ class KeyframeOptions:
         unit="levels", low=0.0, high=255.0,
     )  # fmt: skip
     keyframe_bright_share: float = option(
-        0.0, help="largest share of saturated pixels; 0 = any", unit="share", low=0.0, high=1.0
+        0.0, help="largest share of saturated pixels; 0 = any", unit="1", low=0.0, high=1.0
     )
     keyframe_dark_share: float = option(
-        0.0, help="largest share of black pixels; 0 = any", unit="share", low=0.0, high=1.0
+        0.0, help="largest share of black pixels; 0 = any", unit="1", low=0.0, high=1.0
     )
     keyframe_sharpness: float = option(
         0.0, help="smallest variance of the Laplacian of the grey picture; 0 = any", low=0.0, high=65025.0
@@ -92,11 +92,11 @@ class Keyframes:
         """Tell whether a frame of this time comes too soon after the last one kept; a clock set back never does."""
         return self._last is not None and 0 <= stamp_ns - self._last[0] < self._options.gap_ns
 
-    def judge(self, rgb: npt.NDArray[np.uint8], grey: Grey, stamp_ns: int) -> str:
+    def judge(self, rgb: npt.NDArray[np.uint8] | None, grey: Grey, stamp_ns: int) -> str:
         """Return why a frame is refused, which is counted; "" = keep it, and the next ones are compared with it.
 
         Args:
-            rgb: picture, (H, W, 3) uint8.
+            rgb: picture, (H, W, 3) uint8; None where a frame has none, then only its time counts.
             grey: the same by :func:`small_grey`.
             stamp_ns: time of the frame.
         """
@@ -107,10 +107,12 @@ class Keyframes:
             self._last = (stamp_ns, grey)
         return why
 
-    def _why_not(self, rgb: npt.NDArray[np.uint8], grey: Grey, stamp_ns: int) -> str:
+    def _why_not(self, rgb: npt.NDArray[np.uint8] | None, grey: Grey, stamp_ns: int) -> str:
         options = self._options
         if self.is_too_soon(stamp_ns):
             return TOO_SOON
+        if rgb is None:
+            return ""
         change = options.keyframe_change
         if change and self._last is not None and image_change(grey, self._last[1]) < change:
             return UNCHANGED

@@ -145,8 +145,8 @@ class LocalSet:
         self._write_list()
 
     def settled_files(self) -> tuple[FrameFile, ...]:
-        """Return the closed files, after closing the open one unless there are many small ones already."""
-        if len(self._files) < MAX_FILES // 2:
+        """Return the closed files, after closing the open one; not in a set that goes on and has many already."""
+        if not self._replaces or len(self._files) < MAX_FILES // 2:
             self.close_file()
         return self.files
 

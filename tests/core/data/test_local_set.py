@@ -69,12 +69,12 @@ def test_a_set_that_does_not_replace_is_full_one_day(tmp_path: Path) -> None:
 @pytest.mark.parametrize("keep", [OLDEST, REDUNDANT])
 def test_bytes_are_bounded_at_every_moment(tmp_path: Path, keep: str) -> None:
     local = open_set(tmp_path, replaces=True, record_keep=keep)
-    for index in range(70):
+    for index in range(44):
         assert fill(local, index, index + 1) == [True]
         assert used_bytes(tmp_path) <= LIMIT
     local.close_file()
     assert used_bytes(tmp_path) <= LIMIT
-    assert local.holds(make_frame(69).stamp_ns)
+    assert local.holds(make_frame(43).stamp_ns)
     with Reader(tmp_path / "samples") as bag:
         assert bag.message_count == 3 * local.num_frames
 

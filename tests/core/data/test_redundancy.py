@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fed_core.data.redundancy import frames_to_keep, most_redundant, nearest_distances
@@ -30,6 +30,7 @@ def test_of_two_alike_one_stays() -> None:
     assert frames_to_keep([pictures(1), pictures(1)], 0) == [True]
 
 
+@settings(max_examples=40)
 @given(st.lists(st.lists(st.integers(0, 255), min_size=1, max_size=9), min_size=1, max_size=4), st.data())
 def test_half_goes_and_order_of_other_files_does_not_matter(levels: list[list[int]], data: st.DataObject) -> None:
     files = [pictures(*own) for own in levels]

@@ -1,0 +1,219 @@
+"""What a robot records: enough and no more, or on and on; through restarts and a full disk. Sensors are scripted."""
+
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from rclpy.node import Node
+
+from fed_core.errors import ConfigError, DiskFullError
+from fed_nodes.recorder import Recorder, RecorderConfig
+from tests.core.data.recorded import indices, make_frame
+
+SIZE = (56, 76)  # 30 kB a frame
+
+
+class Sensors:
+    """Stands for the sensor topics; ``send`` is what a camera does."""
+
+    def __init__(self, use: Callable[[Any], None], wanted: Callable[[int], bool]) -> None:
+        self._use, self._wanted, self.is_open = use, wanted, True
+
+    def send(self, index: int, level: int | None = None, size: tuple[int, int] = (12, 16)) -> None:
+        frame = make_frame(index, level, size=size)
+        if self.is_open and self._wanted(frame.stamp_ns):
+            self._use(frame)
+
+    def counts(self) -> dict[str, str]:
+        return {"unpaired_depth": "4"}
+
+    def close(self) -> None:
+        self.is_open = False
+
+
+@dataclass(frozen=True)
+class Scripted(RecorderConfig):
+    """A configuration whose sensors the test plays."""
+
+    def listen(self, node: Node, use: Callable[[Any], None], wanted: Callable[[int], bool]) -> Any:
+        sensors = Sensors(use, wanted)
+        opened.append(sensors)
+        return sensors
+
+
+opened: list[Sensors] = []
+
+
+class Robot:
+    """A recorder in a folder, and how often it said that it is done."""
+
+    def __init__(self, node: Node, folder: Path, **options: Any) -> None:
+        opened.clear()
+        self.done = 0
+        self.recorder = Recorder(node, Scripted(**{"record_frames": 4, **options}), folder / "samples", self._on_done)
+        self.sensors = opened[0] if opened else None
+
+    def _on_done(self) -> None:
+        self.done += 1
+
+    def send(self, *numbers: int, **options: Any) -> None:
+        assert self.sensors is not None
+        for number in numbers:
+            self.sensors.send(number, **options)
+
+    def frames(self, name: str = "") -> list[int]:
+        source = self.recorder.source(name)
+        assert source is not None and source["name"] == "samples"
+        return indices(Path(source["data"]))
+
+
+@pytest.fixture
+def robot(make_node: Callable[..., Node], tmp_path: Path) -> Callable[..., Robot]:
+    node = make_node()
+    return lambda **options: Robot(node, tmp_path, **options)
+
+
+def test_ends_when_there_are_enough(robot: Callable[..., Robot]) -> None:
+    one = robot()
+    one.send(0, 1, 2)
+    assert (one.recorder.source(), one.done) == (None, 0)
+    share, count, text = one.recorder.progress()
+    assert (share, count) == (0.75, 3) and text.startswith("recording from /")
+    one.send(3, 4)
+    assert (one.done, one.sensors.is_open, one.frames()) == (1, False, [0, 1, 2, 3])
+    again = robot()
+    assert (again.sensors, again.frames(), again.frames("run_7")) == (None, [0, 1, 2, 3], [0, 1, 2, 3])
+
+
+def test_frames_before_a_power_loss_count(robot: Callable[..., Robot], tmp_path: Path) -> None:
+    one = robot()
+    one.send(0, 1)
+    shutil.copytree(tmp_path / "samples", tmp_path / "left")
+    one.recorder.close()
+    shutil.rmtree(tmp_path / "samples")
+    (tmp_path / "left").rename(tmp_path / "samples")  # as it was while the robot still recorded
+    again = robot()
+    assert again.recorder.progress()[:2] == (0.5, 2)
+    again.send(1, 2, 3)
+    assert (again.done, again.frames()) == (1, [0, 1, 2, 3])
+    assert again.recorder.values()["left_out_recorded_already"] == "1"
+
+
+def test_enough_frames_but_no_snapshot_yet(robot: Callable[..., Robot], tmp_path: Path) -> None:
+    robot().send(0, 1, 2, 3)
+    shutil.rmtree(tmp_path / "snapshots")
+    again = robot()
+    assert (again.sensors, again.done, again.frames()) == (None, 0, [0, 1, 2, 3])
+
+
+def test_goes_on_while_jobs_read(robot: Callable[..., Robot], tmp_path: Path) -> None:
+    one = robot(record_after="continue")
+    one.send(0, 1, 2, 3)
+    assert (one.done, one.frames()) == (1, [0, 1, 2, 3])
+    one.send(4)
+    assert one.frames() == [0, 1, 2, 3], "who asks for no job reads what was offered last"
+    assert one.frames("run_1") == [0, 1, 2, 3, 4]
+    one.send(5, 6)
+    assert one.frames("run_1") == [0, 1, 2, 3, 4], "a job that starts again reads the same"
+    one.recorder.close()
+    again = robot(record_after="continue")
+    assert again.frames("run_1") == [0, 1, 2, 3, 4]
+    again.send(7)
+    assert (again.frames("run_2"), one.done, again.done) == (list(range(8)), 1, 0)
+    assert [path.name for path in (tmp_path / "snapshots").iterdir()] == ["run_2"]
+
+
+def test_all_of_it_stays_within_its_bytes(robot: Callable[..., Robot], tmp_path: Path) -> None:
+    one = robot(record_after="continue", record_bytes=1_000_000)
+    for index in range(40):
+        one.send(index, size=SIZE)
+        if index % 7 == 6:
+            assert one.recorder.source(f"run_{index}") is not None
+        files = {s.st_ino: s.st_size for p in tmp_path.rglob("*") if p.is_file() for s in [p.stat()]}
+        assert sum(files.values()) <= 1_000_000
+    assert one.recorder.progress()[2].startswith("recording from"), "there was always room"
+    assert int(one.recorder.values()["recorded_bytes"]) <= 500_000
+
+
+def test_a_full_recording_ends(robot: Callable[..., Robot]) -> None:
+    one = robot(record_frames=1000, record_bytes=1_000_000)
+    for index in range(40):
+        one.send(index, size=SIZE)
+    assert one.done == 1 and not one.sensors.is_open
+
+
+def test_frame_that_never_fits_is_told(robot: Callable[..., Robot]) -> None:
+    one = robot(record_bytes=1_000_000)
+    one.send(0, size=(400, 600))
+    assert one.recorder.problem() == "a frame does not fit into record_bytes = 1000000; give it more"
+    assert one.recorder.progress()[1:] == (0, f"waiting for images on {TOPICS}; {one.recorder.problem()}")
+
+
+TOPICS = "/camera/image_raw, /camera/depth/image_raw, /camera/camera_info"
+
+
+def test_left_out_frames_are_told(robot: Callable[..., Robot]) -> None:
+    one = robot(keyframe_gap_s=0.2, keyframe_change=4.0)
+    one.send(0, 1, 2, 3, level=100)
+    one.send(0, 4, level=50)
+    assert one.recorder.progress()[2] == (
+        f"recording from {TOPICS}; left out: 1 recorded already, 1 too soon, 2 unchanged"
+    )
+    values = one.recorder.values()
+    assert [values[f"left_out_{why}"] for why in ("too_soon", "unchanged", "recorded_already")] == ["1", "2", "1"]
+    assert (values["recorded_frames"], values["unpaired_depth"]) == ("2", "4")
+
+
+def test_full_disk_ends_with_what_is_there(robot: Callable[..., Robot], monkeypatch: pytest.MonkeyPatch) -> None:
+    one = robot()
+    one.send(0)
+    one.recorder._store._set._writer._output.reserve = refuse  # type: ignore[attr-defined]
+    one.send(1)
+    assert one.recorder.problem() == "recording: no space is left"
+    assert (one.done, one.sensors.is_open) == (0, True), "one frame is too little to train on"
+    one.send(2)
+    assert one.recorder.problem() == ""
+    one.recorder._store._set._writer._output.reserve = refuse  # type: ignore[attr-defined]
+    one.send(3)
+    assert (one.done, one.sensors.is_open, one.frames()) == (1, False, [0, 2])
+
+
+def refuse(size_bytes: int) -> None:
+    raise DiskFullError("no space is left")
+
+
+def test_silence_ends_a_recording(robot: Callable[..., Robot], monkeypatch: pytest.MonkeyPatch) -> None:
+    now_s = [100.0]
+    monkeypatch.setattr("fed_nodes.recorder.time.monotonic", lambda: now_s[0])
+    one = robot(record_idle_s=5.0)
+    one.send(0)
+    now_s[0] += 60.0
+    one.recorder._look()
+    assert one.done == 0, "one frame is too little"
+    one.send(1)
+    now_s[0] += 4.9
+    one.recorder._look()
+    assert one.done == 0
+    now_s[0] += 0.2
+    one.recorder._look()
+    assert (one.done, one.frames()) == (1, [0, 1])
+
+
+def test_going_on_is_for_one_camera() -> None:
+    rig = {"front": {"position": [0, 0, 0], "rotation": [0, 0, 0]}}
+    with pytest.raises(ConfigError, match="record_after is continue, which works for task depth only; leave it at"):
+        RecorderConfig(record_after="continue", rig=rig)  # type: ignore[arg-type]
+
+
+def test_pictures_of_what_is_recorded_are_not_changed(robot: Callable[..., Robot]) -> None:
+    one = robot(record_frames=2, keyframe_sharpness=1.0)
+    frame = make_frame(0)
+    rgb = frame.rgb.copy()
+    assert one.sensors is not None
+    one.sensors._use(frame)
+    np.testing.assert_array_equal(frame.rgb, rgb)
+    assert one.recorder.values()["left_out_blurred"] == "1"
