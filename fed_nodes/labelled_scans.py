@@ -18,6 +18,7 @@ from fed_nodes.convert.scans import Floats, labelled, odometry_from_msg
 from fed_nodes.scan_publisher import ODOMETRY, TRUTH
 from fed_nodes.scan_rigs import ScanRig
 from fed_nodes.scan_sets import ScanFeed, ScanSets
+from fed_nodes.sensors import RAW, SensorTopic
 
 #: Scans, boxes and poses that wait for their partners.
 _WAITING = 30
@@ -32,10 +33,21 @@ class LabelledScans:
         profile: quality of service of the sensor topics, the boxes' too.
         slop_s: largest time between the messages of a frame.
         use: receives the frames, on the executor's thread.
+        transport: how images travel.
+
+    Attributes:
+        topics: the sensor topics, for their health.
     """
 
     def __init__(
-        self, node: Node, rig: ScanRig, profile: QoSProfile, slop_s: float, use: Callable[[DetectionFrame], None]
+        self,
+        node: Node,
+        rig: ScanRig,
+        profile: QoSProfile,
+        slop_s: float,
+        use: Callable[[DetectionFrame], None],
+        *,
+        transport: str = RAW,
     ) -> None:
         self._node, self._use, self._slop_ns = node, use, round(slop_s * 1e9)
         self._scans: OrderedDict[int, ScanFrame] = OrderedDict()
@@ -43,10 +55,10 @@ class LabelledScans:
         self._poses: OrderedDict[int, Odometry] = OrderedDict()
         self._dropped = 0
         self._sets = ScanSets(rig, slop_s, ScanFeed(self._on_scan, self._tell), most_early=_WAITING)
-        self._subscriptions = [
-            node.create_subscription(MarkerArray, TRUTH, self._on_boxes, profile),
-            node.create_subscription(Odometry, ODOMETRY, self._on_pose, profile),
-            *self._sets.open(node, profile),
+        self.topics = [
+            *self._sets.open(node, profile, transport),
+            SensorTopic(node, MarkerArray, TRUTH, self._on_boxes, profile),
+            SensorTopic(node, Odometry, ODOMETRY, self._on_pose, profile),
         ]
 
     @property
@@ -54,11 +66,15 @@ class LabelledScans:
         """Scans and boxes that could not be used."""
         return self._dropped + self._sets.dropped.total()
 
+    def counts(self) -> Mapping[str, str]:
+        """Return what was not used by reason, for diagnostics."""
+        return {**self._sets.counts(), "dropped_labels": str(self._dropped)}
+
     def close(self) -> None:
         """Stop listening."""
-        for subscription in self._subscriptions:
-            self._node.destroy_subscription(subscription)
-        self._subscriptions = []
+        topics, self.topics = self.topics, []
+        for topic in topics:
+            topic.close()
 
     def _on_scan(self, scan: ScanFrame, frame_id: str) -> None:
         self._scans[scan.stamp_ns] = scan

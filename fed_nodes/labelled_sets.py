@@ -20,6 +20,7 @@ from fed_nodes.convert.images import stamp_ns
 from fed_nodes.convert.occupancy import occupancy_from_msg
 from fed_nodes.rig_publisher import TRUTH
 from fed_nodes.rigs import Rig
+from fed_nodes.sensors import RAW, SensorTopic, image_topic
 
 #: Sets and maps that wait for their partners.
 _WAITING = 30
@@ -36,13 +37,22 @@ class LabelledSets:
         profile: quality of service of the sensor topics, the map's too.
         slop_s: largest time between the images of a set, and between them and the map.
         use: receives the frames, on the executor's thread.
+        transport: how images travel.
 
     Attributes:
         dropped: sets and maps that could not be used.
+        topics: the sensor topics, for their health.
     """
 
     def __init__(
-        self, node: Node, rig: Rig, profile: QoSProfile, slop_s: float, use: Callable[[BevFrame], None]
+        self,
+        node: Node,
+        rig: Rig,
+        profile: QoSProfile,
+        slop_s: float,
+        use: Callable[[BevFrame], None],
+        *,
+        transport: str = RAW,
     ) -> None:
         self._node, self._rig, self._use, self._slop_ns = node, rig, use, round(slop_s * 1e9)
         self._sets = CameraSets(rig.names, self._slop_ns)
@@ -52,18 +62,23 @@ class LabelledSets:
         self._maps: OrderedDict[int, OccupancyGrid] = OrderedDict()
         self._map_size = ""  # of the first map
         self.dropped = 0
-        self._subscriptions = [node.create_subscription(OccupancyGrid, TRUTH, self._on_map, profile)]
+        self.topics: list[SensorTopic] = []
         for name in rig.names:
-            self._subscriptions += [
-                node.create_subscription(CameraInfo, f"{name}/camera_info", partial(self._on_info, name), profile),
-                node.create_subscription(Image, f"{name}/image_raw", partial(self._on_image, name), profile),
+            self.topics += [
+                SensorTopic(node, CameraInfo, f"{name}/camera_info", partial(self._on_info, name), profile),
+                image_topic(node, f"{name}/image_raw", transport, partial(self._on_image, name), profile),
             ]
+        self.topics.append(SensorTopic(node, OccupancyGrid, TRUTH, self._on_map, profile))
+
+    def counts(self) -> Mapping[str, str]:
+        """Return what was not used by reason, for diagnostics."""
+        return {"images_without_set": str(self._sets.dropped), "dropped_sets_and_maps": str(self.dropped)}
 
     def close(self) -> None:
         """Stop listening."""
-        for subscription in self._subscriptions:
-            self._node.destroy_subscription(subscription)
-        self._subscriptions = []
+        topics, self.topics = self.topics, []
+        for topic in topics:
+            topic.close()
 
     def _on_info(self, name: str, msg: CameraInfo) -> None:
         self._infos[name] = msg

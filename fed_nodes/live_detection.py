@@ -53,8 +53,9 @@ class DetectionStream:
             self._detections = node.create_lifecycle_publisher(kind, DETECTIONS, qos.OUTPUTS)
             opened.callback(node.destroy_publisher, self._detections)
         self._sets = ScanSets(self._rig, self._slop_s, ScanFeed(self._use, feed.drop, feed.wanted))
-        for subscription in self._sets.open(node, sensors):
-            opened.callback(node.destroy_subscription, subscription)
+        self.topics = self._sets.open(node, sensors)
+        for topic in self.topics:
+            opened.callback(topic.close)
 
     def served(self, network: Any) -> None:
         """Any network will do."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from rclpy.node import Node
 from rclpy.qos import QoSProfile
-from sensor_msgs.msg import CameraInfo, Image, PointCloud2
+from sensor_msgs.msg import CameraInfo, PointCloud2
 
 from fed_core.errors import DataError
 from fed_core.types import ScanFrame
@@ -16,6 +16,7 @@ from fed_nodes.camera_sets import CameraSets
 from fed_nodes.convert.clouds import CloudError
 from fed_nodes.convert.scans import scan_from_msgs
 from fed_nodes.scan_rigs import ScanRig
+from fed_nodes.sensors import RAW, SensorTopic, image_topic
 
 #: Checks, one a second, without a complete set before a person is told.
 _PATIENCE = 2
@@ -55,21 +56,23 @@ class ScanSets:
         self._infos: dict[str, CameraInfo] = {}
         self._early: list[tuple[Any, ...]] = []
         self.dropped: Counter[str] = Counter()
-        self._checks, self._refused = 0, ""
+        self._checks, self._refused, self._without_place = 0, "", 0
 
-    def open(self, node: Node, profile: QoSProfile) -> list[Any]:
-        """Return the subscriptions, which the caller destroys."""
+    def open(self, node: Node, profile: QoSProfile, transport: str = RAW) -> list[SensorTopic]:
+        """Return the topics, which the caller closes; images travel by ``transport``."""
         rig, made = self._rig, []
         for name in rig.cameras.names:
-            made.append(node.create_subscription(CameraInfo, f"{name}/camera_info", partial(self._info, name), profile))
-            made.append(node.create_subscription(Image, f"{name}/image_raw", partial(self._add, name), profile))
+            made.append(SensorTopic(node, CameraInfo, f"{name}/camera_info", partial(self._info, name), profile))
+            made.append(image_topic(node, f"{name}/image_raw", transport, partial(self._add, name), profile))
         add = partial(self._add, rig.lidar)
-        return [*made, node.create_subscription(PointCloud2, f"{rig.lidar}/points", add, profile)]
+        return [*made, SensorTopic(node, PointCloud2, f"{rig.lidar}/points", add, profile)]
 
     def counts(self) -> Mapping[str, str]:
-        """Return what found no set, and the sets that could not be used by reason."""
+        """Return what found no set, points that were nowhere, and the sets that could not be used by reason."""
         reasons = {f"dropped_{reason}": str(count) for reason, count in sorted(self.dropped.items())}
-        return {"without_set": str(self._sets.dropped), "dropped_sets": str(self.dropped.total()), **reasons}
+        found = {"without_set": self._sets.dropped, "dropped_sets": self.dropped.total()}
+        found["points_without_place"] = self._without_place
+        return {**{name: str(count) for name, count in found.items()}, **reasons}
 
     def problem(self) -> str:
         """Return what keeps sets from being complete or used; "" = all is well. Asked once a second."""
@@ -121,4 +124,5 @@ class ScanSets:
             self._feed.drop(self._refused)
             return
         self._refused = ""
+        self._without_place += cloud.height * cloud.width - len(scan.points)
         self._feed.use(scan, cloud.header.frame_id)

@@ -33,14 +33,18 @@ class Robot:
         self.topics: dict[str, Any] = {}
         self.errors: list[str] = []
 
-        def subscribe(kind: type, topic: str, callback: Any, profile: Any) -> str:
+        def subscribe(kind: type, topic: str, callback: Any, profile: Any) -> Any:
             self.topics[topic] = callback
-            return topic
+            return SimpleNamespace(topic_name=topic)
+
+        def say(text: str, **_: Any) -> None:
+            self.errors.append(text)
 
         node: Any = SimpleNamespace(
             create_subscription=subscribe,
-            destroy_subscription=self.topics.pop,
-            get_logger=lambda: SimpleNamespace(error=lambda text, **_: self.errors.append(text)),
+            destroy_subscription=lambda subscription: self.topics.pop(subscription.topic_name),
+            get_logger=lambda: SimpleNamespace(error=say, info=say, warning=say),
+            get_clock=lambda: SimpleNamespace(now=lambda: SimpleNamespace(nanoseconds=0)),
             resolve_topic_name=lambda name: f"/car/{name}",
         )
         rig = scan_rig_from_tree(*scan_mounts(frame))

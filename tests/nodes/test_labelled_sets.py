@@ -38,15 +38,21 @@ class Table:
             publish=lambda msg: self._deliver(topic, msg), get_subscription_count=lambda: int(topic in self.readers)
         )
 
-    def create_subscription(self, kind: type, topic: str, callback: Callable[[Any], None], profile: Any) -> str:
+    def create_subscription(self, kind: type, topic: str, callback: Callable[[Any], None], profile: Any) -> Any:
         self.readers[topic] = callback
-        return topic
+        return SimpleNamespace(topic_name=topic)
 
-    def destroy_subscription(self, topic: str) -> None:
-        del self.readers[topic]
+    def destroy_subscription(self, subscription: Any) -> None:
+        del self.readers[subscription.topic_name]
 
-    def create_timer(self, period_s: float, callback: Callable[[], None]) -> None:
+    def get_clock(self) -> Any:
+        return SimpleNamespace(now=lambda: SimpleNamespace(nanoseconds=0))
+
+    def create_timer(self, period_s: float, callback: Callable[[], None], **_: Any) -> None:
         return None
+
+    def count_publishers(self, topic: str) -> int:
+        return 1
 
     def resolve_topic_name(self, topic: str) -> str:
         return f"/car/{topic}"

@@ -28,6 +28,8 @@ from fed_nodes.streams import Feed, Taken
 #: A camera that looks ahead, 1 m before the vehicle's origin and 1.5 m up; a LiDAR 2 m up, turned as nuScenes has it.
 CAMERA = {"position": [1.0, 0.0, 1.5], "rotation": [-math.pi / 2, 0.0, -math.pi / 2]}
 LIDAR = {"lidar": {"position": [0.0, 0.0, 2.0], "rotation": [0.0, 0.0, -math.pi / 2]}}
+#: A stamp of zero is none.
+START_NS = 10_000_000_000
 POINTS = np.array([[0.0, 10.0, -1.0, 30.0, 0.0]], np.float32)
 
 
@@ -47,9 +49,9 @@ class Vehicle:
         self.stream.open(Feed(lambda: self.wanted, self.taken.append, self.errors.append), qos.SENSORS, self.opened)
 
     def _node(self) -> Any:
-        def subscribe(kind: type, topic: str, callback: Any, profile: Any) -> str:
+        def subscribe(kind: type, topic: str, callback: Any, profile: Any) -> Any:
             self.topics[topic] = callback
-            return topic
+            return SimpleNamespace(topic_name=topic)
 
         def publisher(kind: type, topic: str, profile: Any) -> Any:
             return SimpleNamespace(publish=self.published.setdefault(topic, []).append)
@@ -57,13 +59,14 @@ class Vehicle:
         return SimpleNamespace(
             create_lifecycle_publisher=publisher,
             create_subscription=subscribe,
-            destroy_subscription=self.topics.pop,
+            destroy_subscription=lambda subscription: self.topics.pop(subscription.topic_name),
             destroy_publisher=lambda publisher: None,
-            get_logger=lambda: SimpleNamespace(info=self.told.append),
+            get_logger=lambda: SimpleNamespace(info=self.told.append, warning=self.told.append),
+            get_clock=lambda: SimpleNamespace(now=lambda: SimpleNamespace(nanoseconds=0)),
         )
 
     def image(self, name: str, time_ms: int = 0, encoding: str = "rgb8") -> None:
-        header = Header(stamp=to_stamp(time_ms * 1_000_000))
+        header = Header(stamp=to_stamp(START_NS + time_ms * 1_000_000))
         msg = Image(header=header, height=4, width=6, encoding=encoding, step=18, data=bytes(72))
         self.topics[f"{name}/image_raw"](msg)
 
@@ -72,7 +75,7 @@ class Vehicle:
         self.topics[f"{name}/camera_info"](CameraInfo(width=6, height=4, k=k))
 
     def cloud(self, time_ms: int = 0, **changes: Any) -> None:
-        msg: PointCloud2 = points_to_msg(POINTS, Header(stamp=to_stamp(time_ms * 1_000_000), frame_id="top"))
+        msg: PointCloud2 = points_to_msg(POINTS, Header(stamp=to_stamp(START_NS + time_ms * 1_000_000), frame_id="top"))
         for name, value in changes.items():
             setattr(msg, name, value)
         self.topics["lidar/points"](msg)
@@ -110,7 +113,7 @@ def test_a_complete_set_becomes_a_scan_with_the_cloud_in_its_own_frame() -> None
     vehicle.image("left", 1010)
 
     (taken,) = vehicle.taken
-    assert (stamp_ns(taken.header.stamp), taken.header.frame_id) == (1_015_000_000, "top")
+    assert (stamp_ns(taken.header.stamp), taken.header.frame_id) == (START_NS + 1_015_000_000, "top")
     scan = taken.sample
     assert scan.cameras == ("front", "left") and len(taken.pictures) == 2
     np.testing.assert_array_equal(scan.points, POINTS)
@@ -212,7 +215,9 @@ def test_scans_wait_for_the_camera_info_that_comes_late() -> None:
         vehicle.cloud(time_ms)
     assert vehicle.problems(2) == ["", "images wait for front/camera_info; publish what the cameras are calibrated to"]
     vehicle.info("front")
-    assert [stamp_ns(taken.header.stamp) for taken in vehicle.taken] == [100_000_000]  # the newest set counts
+    assert [stamp_ns(taken.header.stamp) for taken in vehicle.taken] == [
+        START_NS + 100_000_000
+    ]
     assert vehicle.stream.counts()["dropped_no_camera_info"] == "1"
 
 
