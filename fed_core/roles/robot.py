@@ -236,8 +236,11 @@ class Robot:
         plan, report = self._plan, event.report
         if self._phase is not RobotPhase.TRAINING or plan is None or not self._is_for(report, plan):
             return []
-        if report.mask is not None and self._samples is not None:
-            report = replace(report, model_digest=self._samples.model_digest)
+        if self._samples is not None:
+            if report.mask is not None:
+                report = replace(report, model_digest=self._samples.model_digest)
+            # A robot that goes on recording has other samples in each round.
+            self._samples = replace(self._samples, num_samples=report.num_samples)
         self._report, self._resent = report, 0
         self._phase = RobotPhase.REPORTED
         self._progress = ev.Progress(1.0, report.loss, self._progress.samples_per_s)

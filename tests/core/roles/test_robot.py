@@ -256,3 +256,9 @@ def test_a_refused_update_is_told_but_not_offered_again() -> None:
     assert bench.text == "refused (NOT_FINITE): tensor 'w' holds nan"
     assert bench.feed(status(refused=0)) == []  # the aggregator restarted and counts from 0
     assert bench.feed(status(refused=1, last_code=Refusal.NOT_FINITE)) == ["Log"]
+
+
+def test_tells_how_many_samples_the_last_round_had() -> None:
+    bench = Bench().training()
+    bench.feed(ev.Trained(replace(report_of(plan(), "ana"), num_samples=17)))
+    assert bench.one(ev.PublishStatus).status.num_samples == 17
