@@ -87,6 +87,8 @@ class Deployment:
             "fleet_ns": self.fleet_ns,
             "reliable_sensors": self.replayed and entry.source is not None,
         }
+        if self.replayed:
+            parameters["scheduling"] = "normal"  # a fleet to watch: all wait for training, and nothing drives
         if entry.source is not None:
             # Every frame is waited for; silence ends the recording where the replay had to leave broken frames out.
             parameters["record_frames"] = entry.frames or len(open_samples(self.fleet.task, entry.source, self.base))

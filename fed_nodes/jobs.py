@@ -1,12 +1,13 @@
 """Hands jobs to the child process of a node and turns its answers into events."""
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from fed_core.errors import FedError
 from fed_core.requests import JobRequest
 from fed_core.roles import events as ev
+from fed_nodes.limits import PLAIN, TrainingLimits
 from fed_nodes.worker import Worker
 
 #: A job whose process was killed (out of memory, by a person) is started again this often.
@@ -21,8 +22,7 @@ class Jobs:
 
     Args:
         post: takes an event from any thread.
-        environment: variables for the child process.
-        nice: added to the child's niceness.
+        limits: what the child may take of the machine.
         warn: takes a text that people should read, from any thread.
     """
 
@@ -30,12 +30,11 @@ class Jobs:
         self,
         post: Callable[[ev.Event], None],
         *,
-        environment: Mapping[str, str] | None = None,
-        nice: int = 5,
+        limits: TrainingLimits = PLAIN,
         warn: Callable[[str], None] = _log.warning,
     ) -> None:
         self._post, self._warn = post, warn
-        self._worker = Worker(self._on_message, environment=environment, nice=nice)
+        self._worker = Worker(self._on_message, limits=limits)
         self._running: JobRequest | None = None
         self._lost = 0
 
@@ -49,8 +48,12 @@ class Jobs:
         self._running, self._lost = request, 0
         self._worker.submit(request.name, request.kind, request.arguments)
 
+    def pause(self, paused: bool) -> None:
+        """Hold the running job and those that follow, between two batches; or let them go on."""
+        self._worker.pause(paused)
+
     def stop(self) -> None:
-        """Stop the running job and the child."""
+        """Stop the running job and the child, paused or not."""
         self._running = None
         self._worker.stop()
 
@@ -62,7 +65,9 @@ class Jobs:
         if request is None or message.get("job") != request.name:
             return
         event = message["event"]
-        if event == "progress":
+        if event in ("paused", "resumed"):
+            _log.debug("%s: %s", request.name, event)
+        elif event == "progress":
             self._post(ev.Progress(message["share"], message["loss"], message["samples_per_s"]))
         elif event == "done":
             self._running = None

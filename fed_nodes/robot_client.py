@@ -23,9 +23,12 @@ from fed_nodes.convert import fleet as convert
 from fed_nodes.diagnostics import Diagnostics, LastWarning
 from fed_nodes.host import RoleHost, fetch_for, guarded
 from fed_nodes.jobs import Jobs
+from fed_nodes.limits import TrainingLimits
+from fed_nodes.pausing import Pausing
 from fed_nodes.recorder import Recorder, RecorderConfig
 from fed_nodes.robot_folder import RobotFolder
 from fed_nodes.timers import steady_timer
+from fed_nodes.yielding import YieldingConfig
 
 
 @dataclass(frozen=True)
@@ -40,8 +43,6 @@ class RobotParameters:
         default_factory=dict, metadata={"help": "recording to train on, as YAML; empty = record from topics"}
     )
     source_base: Path = option(Path(), help="folder that relative paths of source start from")
-    threads: int = option(1, help="CPU threads of the training process", unit="count", low=1, high=1024)
-    nice: int = option(5, help="niceness of the training process", low=0, high=19)
     device: str = option("auto", help="where it trains", choices=("auto", "cpu", "cuda"))
 
     def __post_init__(self) -> None:
@@ -49,12 +50,17 @@ class RobotParameters:
 
 
 class RobotClientNode(Node):
-    """One robot of the fleet. Parameters: RobotConfig, RobotParameters, RecorderConfig."""
+    """One robot of the fleet.
+
+    Parameters: RobotConfig, RobotParameters, TrainingLimits, YieldingConfig, RecorderConfig.
+    """
 
     def __init__(self) -> None:
         super().__init__("robot_client")
         self._config = params.load(self, RobotConfig)
         self._settings = params.load(self, RobotParameters)
+        self._limits = params.load(self, TrainingLimits)
+        yielding = params.load(self, YieldingConfig, lambda new: self._pausing.change(new))
         recorder = params.load(self, RecorderConfig)
         self._folder = RobotFolder(self._settings.state_dir)
         self._service = f"{self.get_namespace().rstrip('/')}/read_blob"
@@ -72,10 +78,9 @@ class RobotClientNode(Node):
             last_report=self._folder.saved_report(),
         )
         self._host = RoleHost(self, self._role, self._carriers())
-        threads = str(self._settings.threads)
-        environment = {"OMP_NUM_THREADS": threads, "OPENBLAS_NUM_THREADS": threads, "MKL_NUM_THREADS": threads}
         self._warning = LastWarning(self)
-        self._jobs = Jobs(self._host.post, environment=environment, nice=self._settings.nice, warn=self._warning.tell)
+        self._jobs = Jobs(self._host.post, limits=self._limits, warn=self._warning.tell)
+        self._pausing = Pausing(self, yielding, lambda: self._jobs.pid, self._jobs.pause)
         self._channel = RosBlobChannel(self, self._folder.store)
         self._channel.serve(self._service)
         self._read_service = ""
@@ -159,7 +164,7 @@ class RobotClientNode(Node):
         if samples is None:
             return
         self._folder.tidy(effect.plan)
-        local = {"threads": self._settings.threads, "device": self._settings.device}
+        local = {"threads": self._limits.threads, "device": self._settings.device}
         robot = requests.Installation(self._config.robot_id, self._folder.instance, self._folder.path, local)
         self._jobs.start(requests.train(effect.plan, self._folder.store, samples, robot))
 
@@ -181,6 +186,7 @@ class RobotClientNode(Node):
         )
         if self._recorder is not None and effect.status.phase is roles.RobotPhase.STARTING:
             msg.progress, msg.num_samples, msg.text = self._recorder.progress()
+        msg.text = self._pausing.text(msg.text)
         self._status_pub.publish(msg)
 
     def _health(self) -> tuple[str, str, dict[str, str]]:
@@ -189,7 +195,8 @@ class RobotClientNode(Node):
             return "warn", "starting", {}
         level = {roles.RobotPhase.FAILED: "error", roles.RobotPhase.STARTING: "warn"}.get(status.phase, "ok")
         values = {"phase": status.phase.name.lower(), "round": str(status.round), "samples": str(status.num_samples)}
-        return level, status.text or status.phase.name.lower(), {**values, **self._warning.values()}
+        text = self._pausing.text(status.text or status.phase.name.lower())
+        return level, text, {**values, **self._pausing.values(), **self._warning.values()}
 
     def destroy_node(self) -> None:
         """Stop the trainer, then the node."""

@@ -14,6 +14,8 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from fed_nodes.limits import PLAIN, TrainingLimits
+
 #: Called in the worker's reader thread with every line of the child: ``{"job": ..., "event": ..., ...}``.
 Listener = Callable[[dict[str, Any]], None]
 
@@ -23,14 +25,20 @@ class Worker:
 
     Args:
         listener: receives what the child says; it must only hand over, for example to a queue.
-        nice: added to the child's niceness.
-        environment: variables set for the child (threads of BLAS and PyTorch).
+        limits: what the child may take of the machine.
+        environment: further variables of the child.
+
+    Raises:
+        ConfigError: the machine cannot give what the limits name.
     """
 
-    def __init__(self, listener: Listener, *, nice: int = 5, environment: Mapping[str, str] | None = None) -> None:
-        self._listener = listener
-        self._nice = nice
-        self._environment = dict(environment or {})
+    def __init__(
+        self, listener: Listener, *, limits: TrainingLimits = PLAIN, environment: Mapping[str, str] | None = None
+    ) -> None:
+        limits.require_machine()
+        self._listener, self._limits = listener, limits
+        self._environment = {**(environment or {}), **limits.environment()}
+        self._paused = False
         self._process: subprocess.Popen[str] | None = None
         self._job = ""
         self._lock = threading.Lock()
@@ -45,15 +53,28 @@ class Worker:
         with self._lock:
             if self.pid is None:
                 self._start()
-            if self._process is None or self._process.stdin is None:
-                raise RuntimeError("the worker has no child process")
             self._job = job
-            line = json.dumps({"job": job, "kind": kind, **arguments})
-            try:
-                self._process.stdin.write(line + "\n")
-                self._process.stdin.flush()
-            except BrokenPipeError:
-                logging.getLogger(__name__).debug("child ended before it took %s", job)
+            self._write({"job": job, "kind": kind, **arguments})
+
+    def pause(self, paused: bool) -> None:
+        """Hold the running job and those that follow, between two batches; or let them go on.
+
+        It holds for a child that is started later, too.
+        """
+        with self._lock:
+            if paused is not self._paused:
+                self._paused = paused
+                if self.pid is not None:
+                    self._write(_control(paused))
+
+    def _write(self, order: Mapping[str, Any]) -> None:
+        if self._process is None or self._process.stdin is None:
+            raise RuntimeError("the worker has no child process")
+        try:
+            self._process.stdin.write(json.dumps(order) + "\n")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            logging.getLogger(__name__).debug("child ended before it took %s", order.get("job", "a control"))
 
     def stop(self) -> None:
         """End the child at once; an unfinished job is never answered."""
@@ -66,7 +87,7 @@ class Worker:
     def _start(self) -> None:
         environment = {**os.environ, **self._environment}
         self._process = subprocess.Popen(  # noqa: S603 - our own module, no shell
-            [sys.executable, "-m", "fed_nodes.trainer", "--parent", str(os.getpid()), "--nice", str(self._nice)],
+            [sys.executable, "-m", "fed_nodes.trainer", "--parent", str(os.getpid()), *self._limits.arguments()],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -74,6 +95,8 @@ class Worker:
             start_new_session=True,  # Ctrl-C in a terminal goes to the node, which ends its child itself
         )
         threading.Thread(target=self._read, args=(self._process,), daemon=True, name="worker").start()
+        if self._paused:
+            self._write(_control(True))
 
     def _read(self, process: "subprocess.Popen[str]") -> None:
         last = ""
@@ -92,3 +115,7 @@ class Worker:
             job, self._job = self._job, ""
             text = f"the training process ended ({reason}); {last}".rstrip("; ")
             self._listener({"job": job, "event": "lost", "text": text})
+
+
+def _control(paused: bool) -> dict[str, str]:
+    return {"control": "pause" if paused else "resume"}

@@ -16,12 +16,14 @@ from fed_core.roles.membership import AggregatorConfig
 from fed_core.roles.robot import RobotConfig
 from fed_nodes import qos
 from fed_nodes.aggregator import RunParameters
+from fed_nodes.limits import TrainingLimits
 from fed_nodes.live import InferenceConfig
 from fed_nodes.monitor import MonitorConfig
 from fed_nodes.recorder import RecorderConfig
 from fed_nodes.replay import ReplayConfig
 from fed_nodes.robot_client import RobotParameters
 from fed_nodes.score import ScoreConfig
+from fed_nodes.yielding import YieldingConfig
 
 ROOT = Path(__file__).resolve().parents[1]
 PUB, SUB, SRV, CLI = "publishes", "subscribes", "serves", "calls"
@@ -69,6 +71,8 @@ NODES: dict[str, list[Row]] = {
         ),
         Row(PUB, "<fleet_ns>/robot_status", "fed_msgs/msg/RobotStatus", "STATUS", "heartbeat and progress"),
         Row(SRV, "read_blob", READ, "BLOBS", "chunks of its updates"),
+        Row(SUB, "battery", "sensor_msgs/msg/BatteryState", "SENSORS", "its charge may make training pause"),
+        Row(SRV, "pause_training", "std_srvs/srv/SetBool", "", "pauses training between two batches, or ends that"),
         Row(CLI, "<fleet_ns>/register", REGISTER, "", "joins the fleet"),
         Row(CLI, "<fleet_ns>/read_blob/<robot>", READ, "BLOBS", "reads models"),
         HEALTH,
@@ -182,7 +186,7 @@ SOMETIMES: dict[str, list[tuple[str, list[Row]]]] = {
 }
 PARAMETERS: dict[str, tuple[type, ...]] = {
     "aggregator": (RunParameters, AggregatorConfig),
-    "robot_client": (RobotConfig, RobotParameters, RecorderConfig),
+    "robot_client": (RobotConfig, RobotParameters, TrainingLimits, YieldingConfig, RecorderConfig),
     "inference": (InferenceConfig,),
     "replay": (ReplayConfig,),
     "monitor": (MonitorConfig,),

@@ -304,8 +304,7 @@ class _Loop:
                 self._most = largest // 2
             # Not before the error is gone: it holds what was computed so far.
             gc.collect()
-            if torch.cuda.is_initialized():
-                torch.cuda.empty_cache()
+            torch.cuda.empty_cache()  # does nothing where no GPU is used
             text = "out of memory with %d samples at once; this round goes on with %d at once, in the same steps"
             _log.warning(text, largest, self._most)
 

@@ -17,7 +17,13 @@ CONFIG = Path(__file__).resolve().parents[2] / "config"
 #: Dataclasses of each node, in the order of the file; those of fed_nodes by name, since they need ROS.
 NODES: dict[str, tuple[Any, ...]] = {
     "aggregator": ("fed_nodes.aggregator.RunParameters", AggregatorConfig),
-    "robot_client": (RobotConfig, "fed_nodes.robot_client.RobotParameters", "fed_nodes.recorder.RecorderConfig"),
+    "robot_client": (
+        RobotConfig,
+        "fed_nodes.robot_client.RobotParameters",
+        "fed_nodes.limits.TrainingLimits",
+        "fed_nodes.yielding.YieldingConfig",
+        "fed_nodes.recorder.RecorderConfig",
+    ),
     "inference": ("fed_nodes.inference.InferenceConfig",),
     "replay": ("fed_nodes.replay.ReplayConfig",),
     "monitor": ("fed_nodes.monitor.MonitorConfig",),

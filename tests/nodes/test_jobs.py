@@ -19,8 +19,12 @@ from fed_nodes.jobs import MAX_RESTARTS, Jobs
 #: Stands in for ``fed_nodes.trainer``: quick to start, ends as its job says.
 CHILD = """
 import json, os, signal, sys
+orders = []
 for line in sys.stdin:
     job = json.loads(line)
+    orders.append(job.get("control") or job["kind"])
+    if "control" in job:
+        continue
     say = lambda event, **more: print(json.dumps({"job": job["job"], "event": event, **more}), flush=True)
     if job["kind"] == "die":
         log = open(job["log"], "a"); log.write(f"{os.getpid()}\\n"); log.close()
@@ -34,8 +38,10 @@ for line in sys.stdin:
         print(json.dumps({"job": "", "event": "warning", "text": "a file is damaged"}), flush=True)
     if job["kind"] == "hang":
         say("progress", share=0.5, loss=1.5, samples_per_s=9.0); signal.pause()
+    if job["kind"] == "hold":
+        say("paused"); say("resumed")
     say("progress", share=1.0, loss=0.5, samples_per_s=8.0)
-    say("done", result={"pid": os.getpid()})
+    say("done", result={"pid": orders if job["kind"] == "orders" else os.getpid()})
 """
 
 
@@ -120,6 +126,25 @@ def test_a_job_that_always_kills_its_child_fails(jobs: Jobs, posted: Posted, tmp
     assert len((tmp_path / "log").read_text().split()) == MAX_RESTARTS + 1
     jobs.start(request("work"))  # the next job has its own child and its own attempts
     assert posted.end()[0] == "finished"
+
+
+def test_a_pause_reaches_the_child_before_its_first_job_and_every_later_child(jobs: Jobs, posted: Posted) -> None:
+    jobs.pause(True)
+    jobs.start(request("orders"))
+    assert posted.end() == ("finished", ["pause", "orders"])
+    jobs.stop()  # a new round
+    jobs.start(request("orders"))
+    assert posted.end() == ("finished", ["pause", "orders"])
+    jobs.pause(True)  # is told once
+    jobs.pause(False)
+    jobs.start(request("orders"))
+    assert posted.end() == ("finished", ["pause", "orders", "resume", "orders"])
+
+
+def test_a_held_job_is_neither_done_nor_failed(jobs: Jobs, posted: Posted) -> None:
+    jobs.start(request("hold"))
+    assert posted.next() == ev.Progress(1.0, 0.5, 8.0)
+    assert posted.next()[0] == "finished"
 
 
 def test_stop_ends_the_child_without_an_answer(jobs: Jobs, posted: Posted) -> None:

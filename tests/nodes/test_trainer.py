@@ -18,6 +18,7 @@ import pytest
 
 from fed_core.types import ModelSignature
 from fed_core.wire.codec import open_tensors
+from fed_nodes.limits import TrainingLimits
 from fed_nodes.trainer import _explain
 from fed_nodes.worker import Worker
 from tests.core.training.tiny import write_folder
@@ -48,18 +49,26 @@ class Trainer:
         for line in self.process.stdout or ():
             self.lines.put(line)
 
-    def send(self, job: str, kind: str, **arguments: Any) -> None:
+    def send(self, **order: Any) -> None:
         assert self.process.stdin is not None
-        self.process.stdin.write(json.dumps({"job": job, "kind": kind, **arguments}) + "\n")
+        self.process.stdin.write(json.dumps(order) + "\n")
         self.process.stdin.flush()
+
+    def next(self) -> dict[str, Any]:
+        message: dict[str, Any] = json.loads(self.lines.get(timeout=LIMIT_S))
+        return message
+
+    def until(self, *events: str) -> list[dict[str, Any]]:
+        """Return every message up to the first of these events."""
+        messages = [self.next()]
+        while messages[-1]["event"] not in events:
+            messages.append(self.next())
+        return messages
 
     def answers(self, job: str, kind: str, **arguments: Any) -> list[dict[str, Any]]:
         """Run a job; returns every message up to its end."""
-        self.send(job, kind, **arguments)
-        messages = [json.loads(self.lines.get(timeout=LIMIT_S))]
-        while messages[-1]["event"] == "progress":
-            messages.append(json.loads(self.lines.get(timeout=LIMIT_S)))
-        return messages
+        self.send(job=job, kind=kind, **arguments)
+        return self.until("done", "failed")
 
     def close(self) -> str:
         """End the input, wait for the process, and return its error output."""
@@ -97,6 +106,38 @@ def test_a_robot_trains_from_the_initial_model(trainer: Trainer, tmp_path: Path)
     before = open_tensors(initial, signature=signature)
     after = open_tensors(done["result"]["weights_path"], signature=signature)
     assert not np.array_equal(before["bin_scores.weight"], after["bin_scores.weight"])
+
+
+def test_a_paused_round_goes_on_at_its_batch_to_the_same_bits(trainer: Trainer, tmp_path: Path) -> None:
+    samples = {"source": write_folder(tmp_path / "recording", 8), "base": str(tmp_path)}
+    small = {"network": "adabins_s", "network_options": {"height": 96, "width": 96, "d_max": 20.0}}
+    initial = str(tmp_path / "initial.safetensors")
+    trainer.answers("initial model", "init", **small, seed=1, out=initial)
+
+    def order(name: str) -> dict[str, Any]:
+        return {
+            "job": "round 1", "kind": "train", "robot_id": "ana", "round": 1, "total_rounds": 2, "strategy": "fedavg",
+            "strategy_options": {}, "task": "depth", **small, "load": {"global": initial}, "extras": {}, "values": {},
+            "own": "", "memory": "", "seed": 1, "out_dir": str(tmp_path / name), **samples,
+            "train": {"batch_size": 2, "local_epochs": 5, "threads": 1, "device": "cpu"},
+        }  # fmt: skip
+
+    undisturbed = trainer.answers(**order("undisturbed"))[-1]["result"]
+    trainer.send(control="pause")
+    trainer.send(**order("paused"))
+    held = [trainer.next()["event"]]  # before it began
+    trainer.send(control="resume")
+    held += [message["event"] for message in trainer.until("progress")]
+    trainer.send(control="pause")
+    shares = [message["share"] for message in trainer.until("paused")[:-1]]
+    trainer.send(control="resume")
+    next_one, *_, done = trainer.until("done", "failed")
+
+    assert held == ["paused", "resumed", "progress"] and next_one["event"] == "resumed"
+    assert all(share < 1.0 for share in shares) and done["event"] == "done", done
+    assert done["result"]["loss"] == undisturbed["loss"]
+    paths = [Path(result["weights_path"]) for result in (undisturbed, done["result"])]
+    assert paths[0] != paths[1] and paths[0].read_bytes() == paths[1].read_bytes()
 
 
 def test_an_error_of_ours_is_its_one_line(trainer: Trainer, tmp_path: Path) -> None:
@@ -182,7 +223,7 @@ def test_the_thread_that_started_it_may_end(monkeypatch: pytest.MonkeyPatch) -> 
     answers: queue.Queue[dict[str, Any]] = queue.Queue()
     answered = threading.Event()
     monkeypatch.chdir(ROOT)
-    worker = Worker(answers.put, nice=0, environment=ENVIRONMENT)
+    worker = Worker(answers.put, limits=TrainingLimits(nice=0, scheduling="normal"), environment=ENVIRONMENT)
 
     def start() -> None:
         worker.submit("first", "dance", {})

@@ -180,6 +180,7 @@ class Fleet:
             "record_frames": 10,
             "reliable_sensors": True,
             "retry_s": 0.5,
+            "scheduling": "normal",  # on a busy machine, idle ones would wait for ever
         }
         return self.node("robot_client", name, prefix=prefix, **{**defaults, **parameters})
 
