@@ -116,7 +116,7 @@ class SensorTopic:
         if not received:
             problem = self._why_silent(publishers) if now_s - self._opened_s > self._stale_s else ""
         elif stopped:
-            problem = f"{self.name}: no message for {age_s:.0f} s; is the sensor's driver still running?"
+            problem = f"{self.name}: no message for {_coarse(age_s)} s; is the sensor's driver still running?"
         elif now_s - shown[0] <= SHOWN_S:
             problem = shown[1]
         elif publishers > 1:
@@ -157,7 +157,7 @@ class SensorTopic:
         # With simulated time the clock is zero until its first message.
         if now_ns > 0 and time_ns - now_ns > FUTURE_S * 1e9:
             ahead_s = (time_ns - now_ns) * 1e-9
-            self._tell(f"the clock of the sensor is {ahead_s:.1f} s ahead of this node's; synchronise the clocks")
+            self._tell(f"the clock of the sensor is {ahead_s:.0f} s ahead of this node's; synchronise the clocks")
         return True
 
     def _tell(self, why: str) -> None:
@@ -222,6 +222,12 @@ def health_values(topics: Iterable[SensorTopic]) -> dict[str, str]:
 def first_problem(topics: Iterable[SensorTopic]) -> str:
     """Return the first problem of topics, "" = all are well."""
     return next((problem for topic in topics if (problem := topic.health().problem)), "")
+
+
+def _coarse(age_s: float) -> int:
+    """Return whole seconds that change ever more rarely, so that whoever logs a changed problem does it rarely."""
+    steps = (1, 2, 5, 10, 30, 60, 300, 1800, 3600)
+    return max((step for step in steps if step <= age_s), default=0)
 
 
 def _full_name(namespace: str, name: str) -> str:
