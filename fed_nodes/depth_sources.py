@@ -1,6 +1,7 @@
 """What gives a robot's colour images their depth: a depth camera, a LiDAR, or a second camera."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -12,7 +13,7 @@ from sensor_msgs.msg import CameraInfo, PointCloud2
 from fed_core.data.projection import depth_of_points
 from fed_core.data.stereo import StereoMatcher, depth_of_disparity
 from fed_core.types import DepthFrame
-from fed_nodes.convert.cameras import undistorted
+from fed_nodes.convert.cameras import intrinsics_of, undistorted
 from fed_nodes.convert.clouds import points_from_msg
 from fed_nodes.convert.images import frame_from_msgs, rgb_from_msg, stamp_ns
 from fed_nodes.convert.stereo import stereo_pair
@@ -59,13 +60,14 @@ class DepthCamera:
 
     Args:
         transport: how they travel.
+        rectified: both have no distortion, their camera is P.
     """
 
     topic: ClassVar[str] = DEPTH
     infos: ClassVar[tuple[str, ...]] = (INFO,)
 
-    def __init__(self, transport: str) -> None:
-        self._transport = transport
+    def __init__(self, transport: str, *, rectified: bool) -> None:
+        self._transport, self._rectified = transport, rectified
 
     def subscribe(self, node: Node, use: Callable[[Any], None], profile: QoSProfile) -> SensorTopic:
         """Listen to the depth images."""
@@ -73,7 +75,10 @@ class DepthCamera:
 
     def frame(self, colour: Any, partner: Any, infos: Infos) -> DepthFrame:
         """Return both images as they are."""
-        return frame_from_msgs(colour, partner, infos[0])
+        frame = frame_from_msgs(colour, partner, infos[0])
+        if not self._rectified:
+            return frame
+        return replace(frame, intrinsics=intrinsics_of(infos[0], *frame.depth_m.shape, rectified=True))
 
     def counts(self) -> dict[str, int]:
         """Nothing is left out."""

@@ -35,7 +35,7 @@ class FrameOptions:
     depth_from: str = option(CAMERA, help="what gives depth", choices=(CAMERA, LIDAR, STEREO))
     image_transport: str = option(RAW, help="how colour images travel", choices=(RAW, COMPRESSED))
     depth_transport: str = option(RAW, help="how depth images travel", choices=(RAW, COMPRESSED_DEPTH))
-    rectified: bool = option(False, help="lidar, stereo: images are rectified already, their camera is P")
+    rectified: bool = option(False, help="one camera or a stereo pair: images are rectified, their camera is P")
     depth_near_m: float = option(0.3, help="lidar, stereo: smallest depth used", unit="m", low=0.0, high=1000.0)
     depth_far_m: float = option(100.0, help="lidar, stereo: largest depth used", unit="m", low=0.1, high=10_000.0)
     extrinsics: str = option(MOUNTS, help="lidar: what places it as the camera sees it", choices=(MOUNTS, TF))
@@ -177,7 +177,7 @@ def sensor_names(node: Node, options: FrameOptions = FrameOptions()) -> dict[str
 
 def _source(node: Node, options: FrameOptions) -> DepthSource:
     if options.depth_from == CAMERA:
-        return DepthCamera(options.depth_transport)
+        return DepthCamera(options.depth_transport, rectified=options.rectified)
     limits_m, rectified = options.limits_m, options.rectified
     if options.depth_from == STEREO:
         return StereoDepth(options.image_transport, options.max_disparity_px, limits_m, rectified=rectified)

@@ -77,7 +77,9 @@ class InferenceConfig:
         """Return the topics of the task: one camera and its depth, a rig and a map, or a rig with LiDAR and boxes."""
         if self.lidar:
             scan_rig = scan_rig_from_tree(self.rig, self.lidar)
-            return DetectionStream(node, scan_rig, slop_s=self.sync_slop_s, min_score=self.min_score)
+            return DetectionStream(
+                node, scan_rig, slop_s=self.sync_slop_s, min_score=self.min_score, transport=self.image_transport
+            )
         if not self.rig:
             return DepthStream(node, self.image_transport, cloud=self.cloud, rectified=self.rectified)
         rig = rig_from_tree(self.rig)

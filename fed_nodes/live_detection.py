@@ -15,7 +15,7 @@ from fed_nodes.convert.boxes import boxes_to_detections, boxes_to_markers, visio
 from fed_nodes.convert.images import to_stamp
 from fed_nodes.scan_rigs import ScanRig
 from fed_nodes.scan_sets import ScanFeed, ScanSets
-from fed_nodes.sensors import SensorTopic
+from fed_nodes.sensors import RAW, SensorTopic
 from fed_nodes.streams import Feed, Taken
 
 #: Topics of the boxes, as markers and as detections.
@@ -30,12 +30,16 @@ class DetectionStream:
         rig: the sensors.
         slop_s: largest time between the messages of a scan.
         min_score: boxes below it are not published.
+        transport: how images travel (:mod:`fed_nodes.sensors`).
     """
 
     task = "detection"
 
-    def __init__(self, node: LifecycleNode, rig: ScanRig, *, slop_s: float, min_score: float) -> None:
+    def __init__(
+        self, node: LifecycleNode, rig: ScanRig, *, slop_s: float, min_score: float, transport: str = RAW
+    ) -> None:
         self._node, self._rig, self._slop_s, self._min_score = node, rig, slop_s, min_score
+        self._transport = transport
         self.takes = f"the sensors {', '.join(rig.names)}"
         self._messages = vision_messages()
         self._detections: Any = None
@@ -53,7 +57,7 @@ class DetectionStream:
             self._detections = node.create_lifecycle_publisher(kind, DETECTIONS, qos.OUTPUTS)
             opened.callback(node.destroy_publisher, self._detections)
         self._sets = ScanSets(self._rig, self._slop_s, ScanFeed(self._use, feed.drop, feed.wanted))
-        self.topics = self._sets.open(node, sensors)
+        self.topics = self._sets.open(node, sensors, self._transport)
         for topic in self.topics:
             opened.callback(topic.close)
 

@@ -81,10 +81,12 @@ class RecorderConfig(FrameOptions, KeyframeOptions, SetOptions):
     ) -> "FramePairer | LabelledSets | LabelledScans":
         """Subscribe to the sensor topics; ``use`` receives the frames whose time one camera's robot finds wanted."""
         profile = qos.SENSORS_RELIABLE if self.reliable_sensors else qos.SENSORS
+        slop_s, transport = self.slop_s, self.image_transport
         if self.lidar:
-            return LabelledScans(node, scan_rig_from_tree(self.rig, self.lidar), profile, self.slop_s, use)
+            rig = scan_rig_from_tree(self.rig, self.lidar)
+            return LabelledScans(node, rig, profile, slop_s, use, transport=transport)
         if self.rig:
-            return LabelledSets(node, rig_from_tree(self.rig), profile, self.slop_s, use)
+            return LabelledSets(node, rig_from_tree(self.rig), profile, slop_s, use, transport=transport)
         return pair_frames(node, self, profile, self.slop_s, use, wanted=wanted)
 
     def topics(self, node: Node) -> str:

@@ -65,6 +65,10 @@ def test_a_drivers_own_layout_is_understood() -> None:
     np.testing.assert_array_equal(points_from_msg(msg), [[5, 1.5, -2, 200, 0], [6, 1.5, -2, 9, 0]])
 
 
+def test_a_row_step_that_is_not_filled_in_does_no_harm_to_one_row() -> None:
+    np.testing.assert_array_equal(points_from_msg(cloud(row_step=0)), POINTS)
+
+
 def test_an_intensity_that_is_not_finite_is_none() -> None:
     np.testing.assert_array_equal(points_from_msg(cloud(np.array([[1, 2, 3, np.nan, np.inf]]))), [[1, 2, 3, 0, 0]])
 

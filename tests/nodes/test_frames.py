@@ -46,6 +46,14 @@ def test_the_nearest_depth_is_taken_and_the_rest_is_counted(bench: Callable[...,
     assert (counts["unpaired_colour"], counts["unpaired_depth"], robot.pairer.dropped) == ("2", "0", 2)
 
 
+def test_rectified_images_have_the_camera_of_p(bench: Callable[..., Bench]) -> None:
+    robot = bench(rectified=True)
+    p = [9.0, 0.0, 7.0, 0.0, 0.0, 9.0, 5.0, 0.0, 0.0, 0.0, 1.0, 0.0]
+    robot.send("camera/camera_info", info(p=p, d=[0.1, 0.0, 0.0, 0.0, 0.0]))
+    robot.camera(10)
+    np.testing.assert_array_equal(robot.frames[0].intrinsics, [[9, 0, 7], [0, 9, 5], [0, 0, 1]])
+
+
 def test_compressed_images_are_taken_from_their_own_topics(bench: Callable[..., Bench]) -> None:
     robot = bench(image_transport="compressed", depth_transport="compressedDepth")
     robot.send("camera/camera_info", info())

@@ -126,6 +126,15 @@ def test_a_complete_set_becomes_a_scan_with_the_cloud_in_its_own_frame() -> None
     assert vehicle.topics == {}
 
 
+def test_points_without_a_place_are_counted() -> None:
+    vehicle = Vehicle()
+    nowhere = np.array([[np.nan, 10.0, -1.0, 30.0, 0.0]], np.float32)
+    vehicle.topics["lidar/points"](points_to_msg(np.vstack([POINTS, nowhere]), Header(stamp=to_stamp(START_NS))))
+    (taken,) = vehicle.taken
+    assert len(taken.sample.points) == 1 and vehicle.stream.counts()["points_without_place"] == "1"
+    assert [topic.name for topic in vehicle.stream.topics] == ["lidar/points"]
+
+
 def test_a_lidar_alone_is_a_rig() -> None:
     vehicle = Vehicle()
     vehicle.cloud(5)
@@ -215,9 +224,7 @@ def test_scans_wait_for_the_camera_info_that_comes_late() -> None:
         vehicle.cloud(time_ms)
     assert vehicle.problems(2) == ["", "images wait for front/camera_info; publish what the cameras are calibrated to"]
     vehicle.info("front")
-    assert [stamp_ns(taken.header.stamp) for taken in vehicle.taken] == [
-        START_NS + 100_000_000
-    ]
+    assert [stamp_ns(taken.header.stamp) for taken in vehicle.taken] == [START_NS + 100_000_000]
     assert vehicle.stream.counts()["dropped_no_camera_info"] == "1"
 
 
