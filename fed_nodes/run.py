@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import rclpy
-from rclpy._rclpy_pybind11 import InvalidHandle, RCLError
+from rclpy._rclpy_pybind11 import InvalidHandle, RCLError, RCLInvalidROSArgsError, UnknownROSArgsError
 from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.node import Node
 
@@ -37,7 +37,11 @@ def main(*make_nodes: Callable[[], Node]) -> int:
     if "ROS_LOG_DIR" not in os.environ and "HOME" not in os.environ:
         os.environ["ROS_LOG_DIR"] = str(Path.cwd() / "log")
     _interrupt_once()
-    rclpy.init(args=sys.argv)
+    try:
+        rclpy.init(args=sys.argv)
+    except (RCLError, RCLInvalidROSArgsError, UnknownROSArgsError) as err:  # such as a parameter file that is not there
+        sys.stderr.write(f"error: {' '.join(str(err).split())}\n")
+        return 2
     nodes: list[Node] = []
     spinning: list[_Spinning] = []
     code = 0
