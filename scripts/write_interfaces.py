@@ -108,6 +108,7 @@ NODES: dict[str, list[Row]] = {
 }
 GRID, ODOMETRY = "nav_msgs/msg/OccupancyGrid", "nav_msgs/msg/Odometry"
 CLOUD, MARKERS = "sensor_msgs/msg/PointCloud2", "visualization_msgs/msg/MarkerArray"
+COMPRESSED = "sensor_msgs/msg/CompressedImage"
 DETECTIONS = "vision_msgs/msg/Detection3DArray"
 SCAN = [
     Row(SUB, "<camera>/image_raw", IMAGE, "SENSORS", "images, of each camera of the rig"),
@@ -131,6 +132,24 @@ SOMETIMES: dict[str, list[tuple[str, list[Row]]]] = {
                 *SCAN,
                 Row(SUB, "truth/boxes", MARKERS, "SENSORS", "the boxes to learn, of the time of the cloud"),
                 Row(SUB, "odometry", ODOMETRY, "SENSORS", "where the vehicle is in the map"),
+            ],
+        ),
+        (
+            "With `depth_from: lidar` ([your robot](your_robot.md)), instead of the depth images:",
+            [Row(SUB, "lidar/points", CLOUD, "SENSORS", "points, projected into the image of the camera")],
+        ),
+        (
+            "With `depth_from: stereo`, instead of the depth images:",
+            [
+                Row(SUB, "camera/right/image_raw", IMAGE, "SENSORS", "of the right camera, of the time of the left"),
+                Row(SUB, "camera/right/camera_info", INFO, "SENSORS", "its calibration; p holds the baseline"),
+            ],
+        ),
+        (
+            "With `image_transport: compressed` and `depth_transport: compressedDepth`, instead of raw images:",
+            [
+                Row(SUB, "<image topic>/compressed", COMPRESSED, "SENSORS", "jpeg or png"),
+                Row(SUB, "<depth topic>/compressedDepth", COMPRESSED, "SENSORS", "depth as image_transport packs it"),
             ],
         ),
     ],
