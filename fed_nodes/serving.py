@@ -12,7 +12,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -71,14 +71,15 @@ class Counts:
 
 @dataclass(frozen=True)
 class LiveNetwork:
-    """A network and its task."""
+    """A network, its task, and what runs it (None = itself)."""
 
     network: Any
     task: Any
+    runner: Any = None
 
     def predict(self, sample: Any) -> Any:
         """Return the task's prediction."""
-        return self.task.predict(self.network, sample)
+        return self.task.predict(self.network if self.runner is None else self.runner, sample)
 
 
 @dataclass(frozen=True)
@@ -251,11 +252,26 @@ class ServingThread:
 
     def _load(self, model: LiveModel, use: Callable[[LiveNetwork], None]) -> None:
         network = self._build(model)
-        if self._latest is not None:
-            network.predict(self._latest)  # the first prediction is the slowest
+        sample = self._latest
+        if sample is not None:
+            network = self._warm(network, sample)
         with self._wake:
             self._ready = _Ready(network, use)
             self._wake.notify()
+
+    def _warm(self, live: LiveNetwork, sample: Any) -> LiveNetwork:
+        """Return what runs the network as the runtime says, after the first prediction, which is the slowest."""
+        live.predict(sample)
+        if self._runtime == "torch":
+            return live
+        from fed_models.runtimes import make_runner
+
+        try:
+            runner = make_runner(live.network, self._runtime, lambda found: live.task.predict(found, sample))
+        except FedError as err:
+            self._on_error(str(err))
+            return live
+        return replace(live, runner=runner)
 
     def _build(self, model: LiveModel) -> LiveNetwork:
         from fed_core.tasks.base import tasks
