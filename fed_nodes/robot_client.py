@@ -117,22 +117,21 @@ class RobotClientNode(Node):
 
     # ---- samples -------------------------------------------------------------------------------------------------
 
-    @property
-    def _samples(self) -> requests.Samples | None:
-        """Where the samples are; None while they are being recorded."""
+    def _samples(self, job: str = "") -> requests.Samples | None:
+        """Where the samples for a job are; None while they are being recorded."""
         if self._recorder is None:
             return self._given
-        source = self._recorder.source()
+        source = self._recorder.source(job)
         return requests.Samples(source, Path()) if source else None
 
     def _count(self) -> None:
-        samples, settings = self._samples, self._settings
+        samples, settings = self._samples(), self._settings
         if samples is not None:
             task, network = self._config.task, settings.network
             self._jobs.start(requests.count_samples(samples, task, network, settings.network_options))
 
     def _describe(self, effect: ev.Describe) -> None:
-        samples = self._samples
+        samples = self._samples()
         if samples is not None:
             self._jobs.start(requests.describe(samples, self._config.task, effect.kind, self._config.robot_id))
 
@@ -160,7 +159,8 @@ class RobotClientNode(Node):
         fetch_for(self._channel, self._host, effect.blob, self._read_service)
 
     def _train(self, effect: ev.StartTraining) -> None:
-        samples = self._samples
+        # A round that is trained again after a restart reads the same samples, so its result is the same.
+        samples = self._samples(f"{effect.plan.run_id}_{effect.plan.round}")
         if samples is None:
             return
         self._folder.tidy(effect.plan)
@@ -196,6 +196,10 @@ class RobotClientNode(Node):
         level = {roles.RobotPhase.FAILED: "error", roles.RobotPhase.STARTING: "warn"}.get(status.phase, "ok")
         values = {"phase": status.phase.name.lower(), "round": str(status.round), "samples": str(status.num_samples)}
         text = self._pausing.text(status.text or status.phase.name.lower())
+        if self._recorder is not None:
+            values |= self._recorder.values()
+            problem = self._recorder.problem()
+            level, text = ("warn" if problem and level == "ok" else level), "; ".join(filter(None, (text, problem)))
         return level, text, {**values, **self._pausing.values(), **self._warning.values()}
 
     def destroy_node(self) -> None:
