@@ -6,13 +6,12 @@ from setuptools import find_packages, setup
 
 PACKAGE = "fed_perception"
 ROOT = Path(__file__).parent
+_INSTALLED = (".py", ".yaml", ".xml", ".rviz", ".json")
 
 
 def share(folder: str) -> list[tuple[str, list[str]]]:
     """Return the data_files entries that install a folder and its sub-folders into share/fed_perception."""
-    files = (
-        path.relative_to(ROOT) for path in sorted((ROOT / folder).rglob("*")) if path.suffix in (".py", ".yaml", ".xml")
-    )
+    files = (path.relative_to(ROOT) for path in sorted((ROOT / folder).rglob("*")) if path.suffix in _INSTALLED)
     entries: dict[str, list[str]] = {}
     for path in files:
         entries.setdefault(f"share/{PACKAGE}/{path.parent}", []).append(str(path))
