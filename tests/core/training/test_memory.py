@@ -1,8 +1,12 @@
 """Out of memory in a step: the same samples in parts make the same step; what does not help is said."""
 
 import logging
+import os
+import subprocess
+import sys
 import weakref
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -194,3 +198,37 @@ def test_what_failed_is_let_go_before_the_next_try() -> None:
     run(Holding(), tiny(), replace(PLAIN, max_steps=1))
 
     assert alive == [0, 0, 0]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="the limit on private memory is Linux's own")
+def test_a_real_limit_of_memory_halves_the_batch() -> None:
+    """A process that may take 250 MB more than it has; its batch of 32 pictures needs about 700 MB."""
+    program = """
+import logging, resource, sys
+logging.basicConfig(stream=sys.stdout, format="%(message)s")
+from tests.core.training.test_local import PLAIN, prepared, state_of
+from tests.core.training.tiny import tiny
+from dataclasses import replace
+from pathlib import Path
+from fed_core.strategies.base import LocalRule
+from fed_core.tasks.depth.task import DepthTask
+from fed_core.training.local import train
+def run(network, batch_size, steps):
+    config = replace(PLAIN, batch_size=batch_size, max_steps=steps)
+    return train(DepthTask(), prepared(32, network), config, LocalRule(), state_of(network), seed=1)
+run(tiny(height=256, width=256), 2, 1)  # whatever is loaded at the first step is there now
+data = next(line for line in open("/proc/self/status") if line.startswith("VmData"))
+resource.setrlimit(resource.RLIMIT_DATA, (int(data.split()[1]) * 1024 + 250_000_000, -1))
+print("steps", run(tiny(height=256, width=256), 32, 1).steps)
+"""
+    root = Path(__file__).resolve().parents[3]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": f"{root}:{root / 'models'}"}
+
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=root, env=environment, capture_output=True, text=True, timeout=110.0
+    )
+
+    *warnings, steps = done.stdout.splitlines()
+    assert steps == "steps 1", done.stderr
+    assert warnings and all(line.startswith("out of memory with ") for line in warnings), done.stdout
