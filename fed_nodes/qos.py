@@ -57,6 +57,16 @@ STATUS = QoSProfile(
 )
 
 
+def recorded(*, reliable: bool, latched: bool, depth: int) -> QoSProfile:
+    """Return the profile of a topic that is played from a bag, as its publisher offered it."""
+    return QoSProfile(
+        history=HistoryPolicy.KEEP_LAST,
+        depth=depth,
+        reliability=ReliabilityPolicy.RELIABLE if reliable else ReliabilityPolicy.BEST_EFFORT,
+        durability=DurabilityPolicy.TRANSIENT_LOCAL if latched else DurabilityPolicy.VOLATILE,
+    )
+
+
 def blobs(window: int) -> QoSProfile:
     """Return the profile of both ends of a ReadBlob service with ``window`` requests under way.
 

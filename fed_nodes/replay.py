@@ -3,30 +3,38 @@
 Task depth: colour, depth and camera; an M3ED recording also gives its event cameras, see
 :mod:`fed_nodes.event_cameras`. Task bev: all cameras of a vehicle and the true map, see :mod:`fed_nodes.rig_publisher`.
 Task detection: all cameras, the LiDAR and the true boxes, see :mod:`fed_nodes.scan_publisher`.
+Task any: every topic of a bag, see :mod:`fed_nodes.bag_player`. Sequences of frames: :mod:`fed_nodes.frame_player`.
 """
 
+import math
 import sys
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from rclpy.node import Node
-from rosgraph_msgs.msg import Clock
-from sensor_msgs.msg import CameraInfo, Image
+from std_srvs.srv import Trigger
 
 from fed_core.config import check, option
-from fed_core.data.samples import TASKS, first_readable, open_samples
-from fed_core.errors import ConfigError, DataError
-from fed_core.types import DepthFrame
-from fed_nodes import params, qos, run
-from fed_nodes.convert.images import frame_to_msgs, to_stamp
+from fed_core.data.open import data_path
+from fed_core.data.samples import TASKS, open_samples
+from fed_core.errors import ConfigError
+from fed_nodes import params, run
+from fed_nodes.bag_player import BagPlayer
 from fed_nodes.diagnostics import Diagnostics
-from fed_nodes.event_cameras import EventCameras, event_cameras
-from fed_nodes.frames import COLOUR, DEPTH, INFO
-from fed_nodes.rig_publisher import RigPublisher
-from fed_nodes.scan_publisher import ScanPublisher
+from fed_nodes.frame_player import FramePlayer
+from fed_nodes.pace import LONGEST_PAUSE_S, Pace
 from fed_nodes.timers import steady_timer
+
+#: No task: all topics of a bag, and the key of its source.
+ANY, BAG_KEY = "any", "bag"
+#: Messages or frames that are played before others may have the executor.
+_AT_ONCE = 50
+#: How often [s] a replay looks whether there is a reader.
+_LOOK_S = 0.05
 
 
 @dataclass(frozen=True)
@@ -35,104 +43,151 @@ class ReplayConfig:
 
     task: str = option(
         "depth",
-        help="what the recording is for: depth, bev (all cameras), detection (and a LiDAR)",
-        choices=TASKS,
+        help="what the recording is for: depth, bev (all cameras), detection (and a LiDAR), any (all topics of a bag)",
+        choices=(*TASKS, ANY),
     )
     source: Mapping[str, Any] = field(default_factory=dict, metadata={"help": "recording, as in a fleet file, as YAML"})
     source_base: Path = option(Path(), help="folder that relative paths of source start from")
-    rate_hz: float = option(10.0, help="frames per second", unit="Hz", low=0.1, high=1000.0)
+    topics: Mapping[str, str] = field(
+        default_factory=dict, metadata={"help": "task any: new names of topics by recorded name, as YAML"}
+    )
+    rate_hz: float = option(
+        10.0,
+        help="frames per second, where speed is 0 (task any: not used)",
+        unit="Hz",
+        low=0.1,
+        high=1000.0,
+        live=True,
+    )
+    speed: float = option(
+        0.0, help="times the recorded speed; 0 = rate_hz (task any: as recorded)", low=0.0, high=1000.0, live=True
+    )
     reliable: bool = option(False, help="deliver every frame, and wait for a reader before the first one")
-    loop: bool = option(False, help="start again at the end")
+    loop: bool = option(False, help="start again at the end", live=True)
+    start_paused: bool = option(False, help="wait for the service start before the first frame")
 
     def __post_init__(self) -> None:
         check(self)
         if not self.source:
             raise ConfigError("replay needs a source, for example source:='{data: my_bag}'")
-
-
-class FramePublisher:
-    """Publishes frames on a robot's sensor topics and its relative clock."""
-
-    def __init__(self, node: Node, *, reliable: bool) -> None:
-        profile = qos.SENSORS_RELIABLE if reliable else qos.SENSORS
-        self._colour = node.create_publisher(Image, COLOUR, profile)
-        self._depth = node.create_publisher(Image, DEPTH, profile)
-        self._info = node.create_publisher(CameraInfo, INFO, profile)
-        self._clock = node.create_publisher(Clock, "clock", qos.SENSORS)
-
-    def readers(self) -> int:
-        """Return how many subscribers colour and camera have; depth has none where a network predicts it."""
-        return min(publisher.get_subscription_count() for publisher in (self._colour, self._info))
-
-    def publish(self, frame: DepthFrame, distortion: Sequence[float] = ()) -> None:
-        """Publish one frame; ``distortion`` (k1, k2, p1, p2, k3) is of its camera, none where it is undistorted."""
-        colour, depth, info = frame_to_msgs(frame)
-        if distortion:
-            info.d = list(distortion)
-        self._clock.publish(Clock(clock=to_stamp(frame.stamp_ns)))
-        self._info.publish(info)
-        self._depth.publish(depth)
-        self._colour.publish(colour)
-
-
-#: Publishers of vehicles, which must see a frame to know what is on board.
-_OF_VEHICLES = {"bev": RigPublisher, "detection": ScanPublisher}
-
-
-def publisher_of(node: Node, task: str, first: Any, *, reliable: bool) -> Any:
-    """Return what publishes the frames of a task's recording; ``first`` is one of them."""
-    if task in _OF_VEHICLES:
-        return _OF_VEHICLES[task](node, first, reliable=reliable)
-    return FramePublisher(node, reliable=reliable)
+        if (self.task == ANY) != (list(self.source) == [BAG_KEY]):
+            raise ConfigError("task any plays a bag, and only it does: source:='{bag: PATH}'")
+        if self.topics and self.task != ANY:
+            raise ConfigError("topics names the topics of a bag; it needs task any")
 
 
 class ReplayNode(Node):
-    """Plays one recording. Parameters: ReplayConfig."""
+    """Plays one recording. Parameters: ReplayConfig; services ``~/start``, ``~/stop`` and ``~/restart``."""
 
     def __init__(self) -> None:
         super().__init__("replay")
-        self._config = params.load(self, ReplayConfig)
-        self._sequence = open_samples(self._config.task, dict(self._config.source), self._config.source_base)
-        if len(self._sequence) == 0:
-            raise DataError(f"{self._sequence.source} holds no frame")
-        first = first_readable(self._sequence) if self._config.task in _OF_VEHICLES else None
-        self._publisher: Any = publisher_of(self, self._config.task, first, reliable=self._config.reliable)
-        self._events: EventCameras | None = event_cameras(self, self._sequence, reliable=self._config.reliable)
-        self._next, self._skipped = 0, 0
-        self._timer = steady_timer(self, 1.0 / self._config.rate_hz, self._step)
-        self._diagnostics = Diagnostics(self, self._sequence.name, self._health)
+        self._config = params.load(self, ReplayConfig, self._on_change)
+        self._player = _player(self, self._config)
+        pause_s = math.inf if self._config.task == ANY else LONGEST_PAUSE_S
+        self._pace = Pace(self._config.rate_hz, self._speed(), pause_s)
+        self._has_begun, self._is_finished, self._is_playing = False, False, not self._config.start_paused
+        self._timer = steady_timer(self, _LOOK_S, self._step)
+        if not self._is_playing:
+            self._timer.cancel()
+        for name, act in (("start", self._start), ("stop", self._stop), ("restart", self._restart)):
+            self.create_service(Trigger, f"~/{name}", partial(_answer, act))
+        self._diagnostics = Diagnostics(self, self._player.name, self._health)
 
     def _step(self) -> None:
-        if self._next == 0 and self._config.reliable and self._publisher.readers() == 0:
+        if not self._has_begun and self._config.reliable and self._player.readers() == 0:
             self.get_logger().info("waiting for a reader of the sensor topics", throttle_duration_sec=10.0)
             return
-        if self._next >= len(self._sequence):
-            if not self._config.loop:
-                self._timer.cancel()
-                self.get_logger().info(
-                    f"played {self._next - self._skipped} of {self._next} frames of {self._sequence.name}"
-                )
+        self._has_begun = True
+        for _ in range(_AT_ONCE):
+            due_ns = self._player.due_ns()
+            if due_ns is None:
+                if not self._config.loop or self._player.position == self._player.skipped_now:
+                    self._finish()
+                    return
+                self._player.rewind()
+                self._pace.loop(time.monotonic())
+                continue
+            now_s = time.monotonic()
+            if (wait_s := self._pace.wait_s(due_ns, now_s)) > 0.0:
+                self._again(wait_s)
                 return
-            self._next = 0
-        try:
-            self._publish(self._next)
-        except DataError as err:
-            self._skipped += 1
-            self.get_logger().warning(f"skipped frame {self._next}: {err}", throttle_duration_sec=1.0)
-        self._next += 1
+            self._pace.played(due_ns, now_s)
+            self._player.play()
+        self._again(0.0)
 
-    def _publish(self, index: int) -> None:
-        frame = self._sequence[index]
-        if self._events is None:
-            self._publisher.publish(frame)
-            return
-        self._publisher.publish(frame, self._events.colour_distortion)
-        self._events.publish(index)
+    def _again(self, wait_s: float) -> None:
+        self._timer.timer_period_ns = max(1000, round(wait_s * 1e9))
+        self._timer.reset()
+
+    def _finish(self) -> None:
+        self._is_playing, self._is_finished = False, True
+        self._timer.cancel()
+        played = self._player.position - self._player.skipped_now
+        what = f"{played} of {self._player.position} {self._player.unit}s of {self._player.name}"
+        self.get_logger().info(f"played {what}")
+
+    def _start(self) -> str:
+        if self._is_playing:
+            return "it plays already"
+        if self._is_finished:
+            return self._restart()
+        self._play_on()
+        return f"goes on at {self._place()}"
+
+    def _stop(self) -> str:
+        if not self._is_playing:
+            return "it stands already"
+        self._is_playing = False
+        self._timer.cancel()
+        return f"stopped at {self._place()}"
+
+    def _restart(self) -> str:
+        self._player.rewind()
+        self._is_finished = False
+        self._play_on()
+        return f"starts at {self._place()}"
+
+    def _play_on(self) -> None:
+        self._is_playing = True
+        self._pace.restart()
+        self._again(0.0)
+
+    def _on_change(self, config: ReplayConfig) -> None:
+        self._config = config
+        self._pace.change(config.rate_hz, self._speed())
+        if self._is_playing:
+            self._again(0.0)  # what it waits for may be due sooner now
+
+    def _speed(self) -> float:
+        return self._config.speed or (1.0 if self._config.task == ANY else 0.0)
+
+    def _place(self) -> str:
+        return f"{self._player.unit} {self._player.position} of {self._player.total}"
 
     def _health(self) -> tuple[str, str, dict[str, str]]:
-        total = len(self._sequence)
-        values = {"frame": str(self._next), "frames": str(total), "skipped": str(self._skipped)}
-        return "ok", f"{self._sequence.name}: frame {self._next} of {total}", values
+        state = "playing" if self._is_playing else "finished" if self._is_finished else "stopped"
+        values = {
+            "state": state,
+            self._player.unit: str(self._player.position),
+            f"{self._player.unit}s": str(self._player.total),
+            "skipped": str(self._player.skipped),
+            "pace": f"{self._speed():g} x recorded" if self._speed() else f"{self._config.rate_hz:g} Hz",
+        }
+        return "ok", f"{self._player.name}: {state}, {self._place()}", values
+
+
+def _player(node: Node, config: ReplayConfig) -> Any:
+    if config.task == ANY:
+        path = data_path(str(config.source[BAG_KEY]), config.source_base)
+        return BagPlayer(node, path, config.topics, reliable=config.reliable)
+    return FramePlayer(
+        node, config.task, open_samples(config.task, dict(config.source), config.source_base), reliable=config.reliable
+    )
+
+
+def _answer(act: Callable[[], str], request: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
+    response.success, response.message = True, act()
+    return response
 
 
 def main() -> int:

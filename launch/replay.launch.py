@@ -23,7 +23,18 @@ TOPICS = ("image", "depth", "info")
 
 def start(context: LaunchContext) -> list[Action]:
     """Return the node's action."""
-    own = given(context, task=str, source=str, source_base=str, rate_hz=float, reliable=flag, loop=flag)
+    own = given(
+        context,
+        task=str,
+        source=str,
+        source_base=str,
+        topics=str,
+        rate_hz=float,
+        speed=float,
+        reliable=flag,
+        loop=flag,
+        start_paused=flag,
+    )
     spec = NodeSpec("replay", "replay", text(context, "namespace"), own)
     return [start_node(context, spec, Path(text(context, "params_file")), sensor_topics(context, *TOPICS))]
 
@@ -34,10 +45,13 @@ def generate_launch_description() -> LaunchDescription:
         [
             DeclareLaunchArgument("namespace", description="ROS namespace of the robot it plays for"),
             DeclareLaunchArgument("params_file", default_value=str(PARAMS), description="YAML of its parameters"),
-            DeclareLaunchArgument("task", default_value="", description="what it is for: depth, bev or detection"),
+            DeclareLaunchArgument("task", default_value="", description="depth, bev, detection, or any: a bag"),
             DeclareLaunchArgument("source", default_value="", description="recording, as in a fleet file, as YAML"),
             DeclareLaunchArgument("source_base", default_value="", description="folder that its paths start from"),
             DeclareLaunchArgument("rate_hz", default_value="", description="frames per second"),
+            DeclareLaunchArgument("speed", default_value="", description="times the recorded speed; 0 = rate_hz"),
+            DeclareLaunchArgument("topics", default_value="", description="task any: new names of topics, as YAML"),
+            DeclareLaunchArgument("start_paused", default_value="", description="true: wait for the service start"),
             DeclareLaunchArgument("reliable", default_value="", description="true: lose no frame, wait for a reader"),
             DeclareLaunchArgument("loop", default_value="", description="true: start again at the end"),
             *sensor_arguments(*TOPICS),

@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -53,9 +53,9 @@ class TypeFinder:
 
     def find(self, name: str) -> Typestore:
         """Return a store that has the type; raises :class:`DataError` where no definition is known."""
+        if name in _standard(Stores.ROS2_KILTED).fielddefs:
+            return _standard(Stores.ROS2_KILTED)
         store = get_typestore(Stores.ROS2_KILTED)
-        if name in store.fielddefs:
-            return store
         found: dict[str, Any] = {}
         wanted = [name]
         with _parsing(name):
@@ -128,8 +128,23 @@ def to_ros1(name: str, definition: MessageDefinition, finder: TypeFinder) -> Car
         return CarriedType(name, text, digest, migrate)
 
 
+def field_names(carried: CarriedType) -> tuple[str, ...]:
+    """Return the fields of a ROS 2 type in order; () where its definition cannot be read."""
+    is_idl = carried.definition.startswith(_IDL_RULE)
+    form = MessageDefinitionFormat.IDL if is_idl else MessageDefinitionFormat.MSG
+    try:
+        store = stored_types(carried.name, MessageDefinition(form, carried.definition))
+    except DataError:
+        return ()
+    return tuple(str(name) for name, _ in store.fielddefs[carried.name][1])
+
+
+@lru_cache(maxsize=256)
 def stored_types(name: str, definition: MessageDefinition) -> Typestore:
-    """Return a store with a type and all types in it; each type has its own, since bags may disagree in themselves."""
+    """Return a store with a type and all types in it; each type has its own, since bags may disagree in themselves.
+
+    Nobody may add to a returned store, it is kept for the next bag: generating code for a type takes a while.
+    """
     with _parsing(name):
         store = get_typestore(Stores.EMPTY)
         types: dict[str, Any] = {}
@@ -152,7 +167,7 @@ def _idl_parts(definition: MessageDefinition) -> Iterable[str]:
 
 
 def _target_store(kind: Stores, name: str, source: Typestore) -> Typestore:
-    standard = get_typestore(kind)
+    standard = _standard(kind)
     if name in standard.fielddefs:
         return standard
     store = get_typestore(Stores.EMPTY)
@@ -160,6 +175,12 @@ def _target_store(kind: Stores, name: str, source: Typestore) -> Typestore:
         # Headers differ between ROS 1 and 2, also inside of types that only this bag knows.
         store.register({**source.fielddefs, _HEADER: standard.fielddefs[_HEADER]})
     return store
+
+
+@lru_cache(maxsize=2)
+def _standard(kind: Stores) -> Typestore:
+    """Return the types of a ROS distribution, the same store each time: nobody may add to it."""
+    return get_typestore(kind)
 
 
 def _generated(store: Typestore, name: str, ros_version: int) -> tuple[str, str]:

@@ -43,7 +43,7 @@ class Kitti(FolderReader):
         colour = {_key(file): file for file in list_images(folders.colour)}
         depth = {_key(file): file for file in list_images(folders.depth)}
         if folders.colour.name == "data":
-            stamps = _drive_stamps(folders.colour, colour)
+            stamps = drive_stamps(folders.colour, colour)
             colour = {key: file for key, file in colour.items() if key in depth}
         else:
             stamps = {}
@@ -79,7 +79,7 @@ def _key(file: Path) -> str:
     return file.stem.replace("_groundtruth_depth_", "_image_")
 
 
-def _drive_stamps(data: Path, colour: dict[str, Path]) -> dict[str, int]:
+def drive_stamps(data: Path, colour: dict[str, Path]) -> dict[str, int]:
     """Return the times of a drive from its ``timestamps.txt``, empty where it is not there."""
     file = data.parent / "timestamps.txt"
     if not file.exists():
