@@ -27,16 +27,16 @@ def depth_of_points(
         (H, W) float32 metres along the optical axis, NaN where no point fell.
     """
     height, width = size
-    # float64: far from the origin float32 would move points by centimetres.
-    finite = points[np.isfinite(points).all(1)].astype(np.float64)
-    placed = finite @ to_camera[:3, :3].T + to_camera[:3, 3]
-    z = placed[:, 2]
-    placed = placed[(z > 0) & (z >= limits_m[0]) & (z <= limits_m[1])]
-    pixels = placed @ intrinsics.T
-    column, row = np.rint(pixels[:, :2] / pixels[:, 2:]).T
+    # Columns, since rows of three are slow; float64, since pixels are rounded.
+    with np.errstate(invalid="ignore"):
+        placed = to_camera[:3, :3] @ points.T.astype(np.float64) + to_camera[:3, 3:]
+    ahead = (placed[2] > 0) & (placed[2] >= limits_m[0]) & (placed[2] <= limits_m[1])
+    x, y, z = placed[:, ahead & np.isfinite(placed[0]) & np.isfinite(placed[1])]
+    (fx, skew, cx), (_, fy, cy) = intrinsics[:2]
+    column, row = np.rint((fx * x + skew * y) / z + cx), np.rint(fy * y / z + cy)
     inside = (column >= 0) & (column < width) & (row >= 0) & (row < height)
     index = (row[inside] * width + column[inside]).astype(np.int64)
     nearest = np.full(height * width, np.inf, np.float32)
-    np.minimum.at(nearest, index, placed[inside, 2].astype(np.float32))
+    np.minimum.at(nearest, index, z[inside].astype(np.float32))
     nearest[np.isinf(nearest)] = np.nan
     return nearest.reshape(height, width)

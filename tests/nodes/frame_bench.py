@@ -56,14 +56,14 @@ class Bench:
         self.pairer = pair_frames(node, options, qos.SENSORS_RELIABLE, 0.02, self.frames.append)
         self._publishers: dict[str, Any] = {}
 
-    def send(self, topic: str, msg: Any) -> None:
-        """Publish a message and wait until it was taken."""
+    def send(self, topic: str, msg: Any, until: Callable[[], bool] | None = None) -> None:
+        """Publish a message and wait until it was taken, or until something else is so."""
         if topic not in self._publishers:
             publisher = self._publishers[topic] = self.node.create_publisher(type(msg), topic, qos.SENSORS_RELIABLE)
             self._spin(lambda: publisher.get_subscription_count() > 0)
         before = self._received()
         self._publishers[topic].publish(msg)
-        self._spin(lambda: self._received() > before)
+        self._spin(until or (lambda: self._received() > before))
 
     def camera(self, time_ms: float, metres: float = 2.0) -> None:
         self.send("camera/image_raw", colour(time_ms))

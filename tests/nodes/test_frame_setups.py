@@ -2,14 +2,17 @@
 
 import math
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from sensor_msgs.msg import CameraInfo
 
+from fed_core.data.samples import open_samples
 from fed_nodes.convert.images import colour_to_msg
-from tests.nodes.frame_bench import MOUNT, SIZE, Bench, cloud, colour, header, info
+from fed_nodes.recorder import Recorder, RecorderConfig
+from tests.nodes.frame_bench import MOUNT, SIZE, START_NS, Bench, cloud, colour, header, info
 
 # --- LiDAR
 
@@ -26,6 +29,31 @@ def test_a_cloud_is_seen_by_the_camera_beside_it(bench: Callable[..., Bench]) ->
     assert np.argwhere(np.isfinite(frame.depth_m)).tolist() == [[4, 10]]
     assert frame.depth_m[4, 10] == 4.0
     assert robot.pairer.counts()["points_without_place"] == "1"
+
+
+def test_a_robot_with_a_lidar_records_what_its_camera_sees(bench: Callable[..., Bench], tmp_path: Path) -> None:
+    """The parameters of a robot, its recording, and what training opens of it."""
+    robot = bench()
+    robot.pairer.close()
+    config = RecorderConfig(depth_from="lidar", lidar_mount=MOUNT, record_frames=2, reliable_sensors=True)
+    done: list[bool] = []
+    recorder = Recorder(robot.node, config, tmp_path / "samples", lambda: done.append(True))
+    robot.pairer = recorder._sensors
+    robot.send("camera/camera_info", info())
+    robot.send("camera/image_raw", colour(0))
+    robot.send("lidar/points", cloud(0, (4.0, -1.0, 0.5)))
+    robot.send("lidar/points", cloud(108, (4.0, -1.0, 0.5)))
+    robot.send("camera/image_raw", colour(100, value=51))
+    assert done == []  # an image of 110 might come
+    robot.send("camera/image_raw", colour(133), until=lambda: bool(done))
+    assert done == [True]
+    recorder.close()
+    source = recorder.source()
+    assert source is not None
+    recorded = open_samples("depth", source, Path())
+    assert [frame.stamp_ns - START_NS for frame in (recorded[0], recorded[1])] == [0, 100_000_000]
+    assert recorded[1].rgb[0, 0, 0] == 51
+    assert np.argwhere(np.isfinite(recorded[1].depth_m)).tolist() == [[4, 10]]
 
 
 def test_both_sensors_may_be_placed_on_the_vehicle(bench: Callable[..., Bench]) -> None:
