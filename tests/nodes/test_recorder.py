@@ -1,17 +1,22 @@
 """What a robot records: enough and no more, or on and on; through restarts and a full disk. Sensors are scripted."""
 
+import re
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 from rclpy.node import Node
 
+from fed_core.config import from_tree
+from fed_core.data.keyframes import KeyframeOptions
+from fed_core.data.local_set import SetOptions
 from fed_core.errors import ConfigError, DiskFullError
-from fed_nodes.recorder import Recorder, RecorderConfig
+from fed_nodes.recorder import SYNC_S, Recorder, RecorderConfig
 from tests.core.data.recorded import indices, make_frame
 
 SIZE = (56, 76)  # 30 kB a frame
@@ -217,3 +222,13 @@ def test_pictures_of_what_is_recorded_are_not_changed(robot: Callable[..., Robot
     one.sensors._use(frame)
     np.testing.assert_array_equal(frame.rgb, rgb)
     assert one.recorder.values()["left_out_blurred"] == "1"
+
+
+def test_guide_names_every_parameter_and_its_example_loads() -> None:
+    guide = (Path(__file__).resolve().parents[2] / "docs" / "recording.md").read_text(encoding="utf-8")
+    tree = yaml.safe_load(re.findall(r"```yaml\n(.*?)```", guide, re.DOTALL)[0])["/spot1/robot_client"]
+    values = {name: value for name, value in tree["ros__parameters"].items() if name != "robot_id"}
+    assert from_tree(RecorderConfig, values).keyframe_gap_s == 0.5
+    names = [f.name for cls in (KeyframeOptions, SetOptions) for f in fields(cls)] + ["record_after", "record_bytes"]
+    assert [name for name in names if f"`{name}`" not in guide and f"`{name}:" not in guide] == []
+    assert f"every {SYNC_S:g} seconds" in guide

@@ -1,6 +1,8 @@
 """A robot's own recording: bounded, readable at any time, and still there after a power loss."""
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,7 @@ from fed_core.data.snapshots import Snapshots
 from fed_core.errors import ConfigError, StoreError
 from tests.core.data.recorded import grey, indices, make_frame
 
+ROOT = Path(__file__).resolve().parents[3]
 LIMIT = 1_000_000
 SIZE = (56, 76)  # 30 kB a frame: 3 in a file of an eighth of the limit
 
@@ -205,6 +208,38 @@ def test_disk_without_hard_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     with pytest.raises(StoreError, match=r"the disk has no hard links; move state_dir to another one$"):
         snapshots.take("run_1", local.settled_files())
     assert list((tmp_path / "snapshots").iterdir()) == []
+
+
+_FILLS_UP = """
+import resource, signal, sys
+from pathlib import Path
+from fed_core.data.local_set import LocalSet, SetOptions
+from fed_core.errors import StoreError
+from tests.core.data.recorded import grey, indices, make_frame
+
+resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000))  # as a disk that takes no more
+local = LocalSet(Path(sys.argv[1]) / "samples", 16_000_000, SetOptions(), replaces=False)
+count = 0
+try:
+    while True:
+        local.add(make_frame(count, size=(56, 76)), grey(make_frame(count)))
+        count += 1
+except StoreError as err:
+    print(count, len(local.files), local.num_frames, err)
+"""
+
+
+def test_what_is_there_when_the_disk_is_full_can_be_read_at_once(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _FILLS_UP, str(tmp_path)], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    count, files, frames, told = done.stdout.strip().split(" ", 3)
+    assert int(count) == int(frames) > 3 and files == "1"
+    assert told == f"cannot read or write {tmp_path}/samples/samples_0.mcap: File too large"
+    assert sorted(os.listdir(tmp_path / "samples")) == ["metadata.yaml", "samples_0.mcap"]
+    with Reader(tmp_path / "samples") as bag:
+        assert bag.message_count == 3 * int(count)
+    assert open_set(tmp_path).mended == ""
 
 
 def test_metadata_names_hashes_that_ros_knows(tmp_path: Path) -> None:
