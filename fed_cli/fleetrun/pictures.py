@@ -10,6 +10,8 @@ from fed_core.types import Array
 
 #: File of a demo's grid.
 PREDICTIONS = "predictions.png"
+#: Depths that a scale may be marked with.
+_METRES = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0)
 
 
 def draw_grid(folder: Path, summary: dict[str, Any], methods: list[str]) -> Path:
@@ -22,7 +24,7 @@ def draw_grid(folder: Path, summary: dict[str, Any], methods: list[str]) -> Path
         near, far = depth_range(depths[-1])
         for axis, depth in zip(line[1:], depths, strict=True):
             image = axis.imshow(depth, cmap="turbo_r", norm=LogNorm(near, far))
-        add_bar(figure, image, line[-1], "m")
+        add_metres(figure, image, line[-1])
     return save_figure(figure, folder / PREDICTIONS)
 
 
@@ -36,7 +38,7 @@ def new_grid(columns: Sequence[str], rows: Sequence[tuple[str, Array]], row_heig
     size = (2.6 * len(columns), row_height * len(rows))
     figure, axes = pyplot.subplots(len(rows), len(columns), figsize=size, squeeze=False, layout="constrained")
     for axis, title in zip(axes[0], columns, strict=True):
-        axis.set_title(title)
+        axis.set_title(title, fontsize=9)
     for line, (name, picture) in zip(axes, rows, strict=True):
         for axis in line:
             axis.set_xticks([])
@@ -51,6 +53,16 @@ def add_bar(figure: Any, image: Any, axis: Any, label: str) -> None:
     bar = figure.colorbar(image, ax=axis, fraction=0.05)
     bar.set_label(label, fontsize=7)
     bar.ax.tick_params(labelsize=6)
+
+
+def add_metres(figure: Any, image: Any, axis: Any) -> None:
+    """Put the metres of a depth picture's colours beside it, as plain numbers."""
+    add_bar(figure, image, axis, "m")
+    near, far = image.norm.vmin, image.norm.vmax
+    shown = [mark for mark in _METRES if near <= mark <= far]
+    bar = image.colorbar
+    bar.minorticks_off()
+    bar.set_ticks(shown or [near, far], labels=[f"{mark:g}" for mark in shown or [round(near, 2), round(far, 2)]])
 
 
 def save_figure(figure: Any, path: Path) -> Path:

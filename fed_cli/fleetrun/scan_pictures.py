@@ -16,6 +16,14 @@ _SIDE_M = 35.0
 _MIN_SCORE = 0.2
 #: Columns of kept boxes: centre, size, yaw, label, score.
 _YAW, _LABEL, _SCORE = 6, 7, 8
+#: Where and how the classes' colours are told: white lines must be seen, too.
+LEGEND: dict[str, Any] = {
+    "loc": "outside lower center",
+    "ncol": 6,
+    "fontsize": 7,
+    "facecolor": "#303034",
+    "labelcolor": "white",
+}
 #: Corners of the upper face, around.
 _ABOVE = [0, 1, 5, 4, 0]
 
@@ -37,7 +45,7 @@ def draw_scans(folder: Path, summary: dict[str, Any], methods: list[str]) -> Pat
         for axis, file in zip(line[1:], [*files, files[0]], strict=True):
             boxes = file["said_boxes"] if axis is not line[-1] else file["true_boxes"]
             draw_from_above(axis, file["points"], Overlay(_clear(boxes)))
-    figure.legend(handles=class_legend(), loc="outside lower center", ncol=len(DETECTION_CLASSES), fontsize=7)
+    figure.legend(handles=class_legend(true=True), **LEGEND)
     return save_figure(figure, folder / PREDICTIONS)
 
 
@@ -114,12 +122,13 @@ def _colour(box: Array) -> Any:
     return colormaps["tab10"](int(box[_LABEL]))
 
 
-def class_legend() -> list[Any]:
-    """Return what tells the colours of the classes."""
+def class_legend(*, true: bool) -> list[Any]:
+    """Return what tells the colours of the classes, and of true boxes where there are some."""
     from matplotlib import colormaps
     from matplotlib.lines import Line2D
 
-    return [Line2D([], [], color=colormaps["tab10"](k), label=name) for k, name in enumerate(DETECTION_CLASSES)]
+    handles = [Line2D([], [], color="white", label="true")] if true else []
+    return [*handles, *(Line2D([], [], color=colormaps["tab10"](k), label=n) for k, n in enumerate(DETECTION_CLASSES))]
 
 
 def _rows(folder: Path, name: str, methods: list[str]) -> list[tuple[str, list[dict[str, Array]]]]:

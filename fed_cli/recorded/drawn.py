@@ -1,6 +1,6 @@
 """Draws the outputs of a bag: depth beside its image, boxes in cameras and from above, maps."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from fed_cli.fleetrun.map_pictures import draw_map, mosaic
-from fed_cli.fleetrun.pictures import add_bar, depth_range, new_grid, save_figure
-from fed_cli.fleetrun.scan_pictures import Overlay, class_legend, draw_from_above, draw_in_camera
+from fed_cli.fleetrun.pictures import add_bar, add_metres, depth_range, new_grid, save_figure
+from fed_cli.fleetrun.scan_pictures import LEGEND, Overlay, class_legend, draw_from_above, draw_in_camera
 from fed_cli.recorded.boxes import boxes_of, points_of
 from fed_cli.recorded.frames import StaticFrames
 from fed_cli.recorded.outputs import (
@@ -72,8 +72,11 @@ def _draw_depth(bag: BagFile, output: Output, wanted: Wanted) -> Path:
     sensed = [t for t in below(bag, output.namespace, (IMAGE,), "/depth/image_raw") if t != output.topic][:1]
     frames = gather(bag, output, [*filter(None, [colour]), *sensed], wanted.frames)
     truth = sensed[0] if sensed and any(sensed[0] in frame for frame in frames) else ""
-    columns = ["image", output.topic.strip("/"), *([truth.strip("/")] if truth else [])]
-    rows = [(_time(output, f), picture_of(f[colour]) if colour in f else _no_picture()) for f in frames]
+    columns = ["image", *(_title(output, topic) for topic in (output.topic, truth) if topic)]
+    times = _times(output, frames)
+    rows = [
+        (time, picture_of(f[colour]) if colour in f else _no_picture()) for time, f in zip(times, frames, strict=True)
+    ]
     figure, axes = new_grid(columns, rows, row_height=2.05)
     from matplotlib.colors import LogNorm
 
@@ -82,7 +85,7 @@ def _draw_depth(bag: BagFile, output: Output, wanted: Wanted) -> Path:
         near, far = depth_range(depths[-1])
         for axis, depth in zip(line[1:], depths, strict=False):
             image = axis.imshow(depth, cmap="turbo_r", norm=LogNorm(near, far))
-        add_bar(figure, image, line[-1], "m")
+        add_metres(figure, image, line[-1])
     return save_figure(figure, _file(output, wanted))
 
 
@@ -97,9 +100,9 @@ def _draw_boxes(bag: BagFile, output: Output, wanted: Wanted) -> Path:
     infos = {name: info_of(bag, topic) for name, topic in cameras.items()}
     shown = [name for name in cameras if infos[name] is not None]
     rows = []
-    for frame in frames:
+    for time, frame in zip(_times(output, frames), frames, strict=True):
         pictures = [picture_of(frame[cameras[n]]) if cameras[n] in frame else _no_picture() for n in shown]
-        rows.append((_time(output, frame), pictures))
+        rows.append((time, pictures))
     columns = [*shown, "from above"]
     figure, axes = new_grid(columns, [(time, (p or [_no_picture()])[0]) for time, p in rows], row_height=2.5)
     for line, frame, (_, pictures) in zip(axes, frames, rows, strict=True):
@@ -112,9 +115,11 @@ def _draw_boxes(bag: BagFile, output: Output, wanted: Wanted) -> Path:
             if matrix is not None:
                 draw_in_camera(axis, picture, matrix, overlay)
         points = points_of(frame[clouds[0]]) if clouds and clouds[0] in frame else np.zeros((0, 3))
+        if not shown:
+            line[-1].clear()
         view = _view_from_above(placed, said.frame_id)
         draw_from_above(line[-1], points @ view[:3, :3].T + view[:3, 3], overlay.moved(view))
-    figure.legend(handles=class_legend(), loc="outside lower center", ncol=5, fontsize=7)
+    figure.legend(handles=class_legend(true=bool(truths)), **LEGEND)
     return save_figure(figure, _file(output, wanted))
 
 
@@ -123,11 +128,11 @@ def _draw_maps(bag: BagFile, output: Output, wanted: Wanted) -> Path:
     truths = below(bag, output.namespace, (GRID,), "/truth/occupancy")[:1]
     frames = gather(bag, output, [*cameras.values(), *truths], wanted.frames)
     rows = []
-    for frame in frames:
+    for time, frame in zip(_times(output, frames), frames, strict=True):
         views = {name: picture_of(frame[topic]) for name, topic in cameras.items() if topic in frame}
-        rows.append((_time(output, frame), mosaic(views) if views else _no_picture()))
+        rows.append((time, mosaic(views) if views else _no_picture()))
     truth = truths[0] if truths and any(truths[0] in frame for frame in frames) else ""
-    columns = ["cameras", output.topic.strip("/"), *([truth.strip("/")] if truth else [])]
+    columns = ["cameras", *(_title(output, topic) for topic in (output.topic, truth) if topic)]
     figure, axes = new_grid(columns, rows, row_height=2.6)
     for line, frame in zip(axes, frames, strict=True):
         maps = [_cells(frame[topic]) for topic in (output.topic, truth) if topic in frame]
@@ -150,10 +155,15 @@ def _file(output: Output, wanted: Wanted) -> Path:
     return wanted.out / f"{space}{'_' if space else ''}{output.kind}.png"
 
 
-def _time(output: Output, frame: dict[str, Any]) -> str:
-    msg = frame[output.topic]
-    stamp = (msg.markers[0] if hasattr(msg, "markers") else msg).header.stamp
-    return f"{int(stamp.sec) % 100_000}.{int(stamp.nanosec) // 10_000_000:02d} s"
+def _title(output: Output, topic: str) -> str:
+    return topic.removeprefix(f"{output.namespace}/")
+
+
+def _times(output: Output, frames: Sequence[dict[str, Any]]) -> list[str]:
+    """Return when frames were taken, from the first one on."""
+    headers = [(m.markers[0] if hasattr(m, "markers") else m).header for m in (f[output.topic] for f in frames)]
+    stamps = [int(header.stamp.sec) * 1_000_000_000 + int(header.stamp.nanosec) for header in headers]
+    return [f"{(stamp - stamps[0]) / 1e9:.1f} s" for stamp in stamps]
 
 
 def _no_picture() -> Array:
@@ -166,7 +176,10 @@ def _metres(msg: Any) -> Array:
 
 def _cells(msg: Any) -> Array:
     """Return the map of a grid with forward up, (S, S) float32 probabilities, NaN where unknown."""
-    values = np.asarray(msg.data, np.int8).reshape(msg.info.height, msg.info.width).T[::-1, ::-1]
+    height, width = msg.info.height, msg.info.width
+    if len(msg.data) != height * width or not len(msg.data):
+        raise DataError(f"an occupancy grid of {width}x{height} cells has {len(msg.data)} values")
+    values = np.asarray(msg.data, np.int8).reshape(height, width).T[::-1, ::-1]
     return np.where(values < 0, np.float32(np.nan), values.astype(np.float32) / np.float32(100.0))
 
 

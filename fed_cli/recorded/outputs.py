@@ -90,7 +90,8 @@ def gather(bag: BagFile, output: Output, others: Sequence[str], count: int) -> l
     stamps = sorted({stamp for stamp in marks if stamp is not None})
     if not stamps:
         raise DataError(f"{bag.path}: no message of {output.topic} has anything in it")
-    chosen = [stamps[k] for k in np.unique(np.linspace(0, len(stamps) - 1, count).round().astype(int))]
+    ends = (0, len(stamps) - 1) if count > 1 else (len(stamps) // 2, len(stamps) // 2)
+    chosen = [stamps[k] for k in np.unique(np.linspace(*ends, count).round().astype(int))]
     kept: list[dict[str, tuple[int, RawMessage]]] = [{} for _ in chosen]
     for raw in bag.messages([output.topic, *others]):
         stamp = stamp_of(bag, raw, output)

@@ -135,3 +135,10 @@ def test_a_cloud_without_xyz_is_one_line() -> None:
     broken.fields = broken.fields[:2]
     with pytest.raises(DataError, match="a cloud has no x, y and z; its fields: x, y"):
         points_of(broken)
+
+
+def test_a_grid_that_is_cut_off_is_one_line() -> None:
+    broken = bags.grid(np.zeros((4, 4), np.int8), 0)
+    broken.data = broken.data[:9]
+    with pytest.raises(DataError, match="an occupancy grid of 4x4 cells has 9 values"):
+        drawn._cells(broken)
