@@ -235,7 +235,7 @@ def test_what_is_there_when_the_disk_is_full_can_be_read_at_once(tmp_path: Path)
     )
     count, files, frames, told = done.stdout.strip().split(" ", 3)
     assert int(count) == int(frames) > 3 and files == "1"
-    assert told == f"cannot read or write {tmp_path}/samples/samples_0.mcap: File too large"
+    assert told == f"cannot read or write {tmp_path}/samples/samples_0.mcap.part: File too large"
     assert sorted(os.listdir(tmp_path / "samples")) == ["metadata.yaml", "samples_0.mcap"]
     with Reader(tmp_path / "samples") as bag:
         assert bag.message_count == 3 * int(count)
