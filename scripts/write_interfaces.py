@@ -170,6 +170,10 @@ SOMETIMES: dict[str, list[tuple[str, list[Row]]]] = {
                 Row(PUB, "detections", DETECTIONS, "OUTPUTS", "the same, where `vision_msgs` is installed"),
             ],
         ),
+        (
+            "With `cloud: true` also:",
+            [Row(PUB, "depth/points", CLOUD, "OUTPUTS", "the depth as coloured points, in the frame of the image")],
+        ),
     ],
     "replay": [
         (
@@ -199,6 +203,24 @@ SOMETIMES: dict[str, list[tuple[str, list[Row]]]] = {
                 Row(PUB, "LIDAR_TOP/points", CLOUD, "SENSORS", "x, y, z [m], intensity, time_lag [s]; frame lidar_top"),
                 Row(PUB, "truth/boxes", MARKERS, "SENSORS", "the true boxes, in the frame of the cloud"),
                 Row(PUB, "odometry", ODOMETRY, "SENSORS", "base_link in map"),
+            ],
+        ),
+        (
+            "With a KITTI recording that has laser scans also (and, where `tf2_msgs` is installed, the frame of the "
+            "LiDAR on `/tf_static`):",
+            [Row(PUB, "lidar/points", CLOUD, "SENSORS", "x, y, z [m], intensity; frame velodyne")],
+        ),
+        (
+            "With `task: any`, instead of camera and depth (`clock` stays), every topic of the bag whose type is "
+            "installed, byte by byte:",
+            [Row(PUB, "<recorded name>", "as recorded", "as recorded", "in this namespace; `/tf`, `/tf_static` stay")],
+        ),
+        (
+            "With every recording, below the name of the node:",
+            [
+                Row(SRV, "replay/start", "std_srvs/srv/Trigger", "", "plays on; after its end from the beginning"),
+                Row(SRV, "replay/stop", "std_srvs/srv/Trigger", "", "stops before the next frame; time stands still"),
+                Row(SRV, "replay/restart", "std_srvs/srv/Trigger", "", "plays from the first frame"),
             ],
         ),
     ],
