@@ -12,7 +12,7 @@ from fed_core.study.report.entries import difference
 from fed_core.study.report.results import Cell, Study, number
 from fed_core.study.report.statistics import paired, spread
 
-_SECONDS = "probe_seconds"
+_SECONDS, _BYTES = "probe_seconds", "probe_extra_bytes"
 
 
 def choice_table(study: Study, model: str) -> Table:
@@ -54,8 +54,9 @@ def insides(study: Study, model: str) -> Table:
         "Personal: after the last round, mean over the clients; a percentage rule takes layers whole, so the realised "
         "share may go over ρ. Nobody shares: units that stay with every robot, so that the global model keeps an old "
         "one. Upload: all robots and rounds, by the paper's accounting. CKA: seconds of one robot's comparison in one "
-        "round; share of training: all comparisons of a run over its training time, which holds them. The peak "
-        "memory of a comparison is measured by benchmarks/bench_cka.py.",
+        "round; share of training: all comparisons of a run over its training time, which holds them; memory: the most "
+        "that a robot told of beside its own model, that is the global model and the outputs that wait for their "
+        "partner. What forward passes hold meanwhile is measured by benchmarks/bench_cka.py.",
     )
 
 
@@ -134,6 +135,12 @@ def probe_share(cell: Cell) -> float | None:
     return 100.0 * sum(found) / total if found and total else None
 
 
+def probe_megabytes(cell: Cell) -> float | None:
+    """Return the most memory of a comparison beside the robot's own model, over robots and rounds [MB]."""
+    found = [value for _, _, value in figures.told(cell, _BYTES)]
+    return max(found) / 1e6 if found else None
+
+
 def shared_by_nobody(cell: Cell) -> float | None:
     """Return how many units stay with every robot after the last round."""
     masks = list(layers.last_masks(cell).values())
@@ -163,4 +170,5 @@ _INSIDE: tuple[tuple[str, Reader, int], ...] = (
     ("Upload [MB]", _upload, 2),
     ("CKA [s]", probe_seconds, 2),
     ("CKA of training [%]", probe_share, 1),
+    ("CKA memory [MB]", probe_megabytes, 1),
 )

@@ -132,7 +132,8 @@ def chosen_folder(folder: Path) -> Path:
 def told(seed: int) -> dict[str, dict[str, float]]:
     counts = {f"below_tau/{tau:g}": by_client(2, 1, 0) for tau in (0.05, 0.25, 0.5, 0.75)}
     far = {f"distance_above_tau/{tau:g}": by_client(3, 3, 3) for tau in (0.05, 0.25, 0.5, 0.75)}
-    return {"probe_seconds": by_client(1.0, 2.0, 3.0 + 3 * seed), **counts, **far}
+    own = {"probe_seconds": by_client(1.0, 2.0, 3.0 + 3 * seed), "probe_extra_bytes": by_client(1e6, 3e6, 2e6)}
+    return {**own, **counts, **far}
 
 
 def test_validation_scores_choose_and_are_listed(tmp_path: Path) -> None:
@@ -157,6 +158,7 @@ def test_settings_tell_what_they_keep_and_cost(tmp_path: Path) -> None:
     assert texts(table, "Nobody shares")[name] == "1.0"  # the last unit
     assert texts(table, "CKA [s]")[name] == "2.50 ± 0.71"  # 2 and 3 seconds
     assert texts(table, "CKA of training [%]")[name] == "12.5 ± 3.5"  # 6 and 9 of 60 seconds
+    assert texts(table, "CKA memory [MB]")[name] == "3.0 ± 0.0"  # of the robot that takes most
     assert texts(table, "CKA [s]")["FedCKA, ρ = 0.1 from round 2"] == "–"
 
 
