@@ -12,6 +12,7 @@ import pytest
 from fed_msgs.msg import RobotStatus
 from rcl_interfaces.srv import GetParameters
 
+from fed_core.data.open import open_sequence
 from fed_nodes import qos
 from tests.ros.fleets import Fleet, record
 
@@ -58,14 +59,17 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_full_disk_while_recording(fleet: Fleet, small_disk: Path) -> None:
+    watcher = fleet.watcher
+    watcher.watch(RobotStatus, "/fleet/robot_status", qos.STATUS)
     robot = fleet.robot("spot", state_dir=small_disk / "spot", record_frames=500)
-    fleet.replay("spot", record(fleet.folder / "bag"), loop=True)
-    assert robot.wait(40.0) == 1
-    robot.close()
-    told = [line for line in robot.output if line.startswith("error: ")]
-    assert len(told) == 1 and "No space left on device" in told[0], robot.output
+    fleet.replay("spot", record(fleet.folder / "bag", frames=150), loop=True)
+    told = robot.wait_line(r".*recording: (no space is left for .*; free some and start again, nothing saved is lost)$")
+    robot.wait_line(r".*recorded \d+ frames")
+    status = watcher.wait("/fleet/robot_status", lambda m: m.phase == RobotStatus.REGISTERING)
+    assert 20 < status.num_samples < 150, "it goes on with what it has"
+    assert len(open_sequence(small_disk / "spot" / "snapshots" / "recorded")) == status.num_samples
+    assert "samples" in told[1]
     assert not any("Traceback" in line for line in robot.output), robot.output
-    assert not (small_disk / "spot" / "samples").exists(), "half a recording must not pass for a whole one"
 
 
 @pytest.mark.slow
