@@ -1,6 +1,7 @@
 """The picture grid of a demo of task bev: the cameras, the map served by each method, the true map."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,21 +27,34 @@ def draw_maps(folder: Path, summary: dict[str, Any], methods: list[str]) -> Path
     )
     for line, (_, _, maps) in zip(axes, rows, strict=True):
         for axis, cells in zip(line[1:], maps, strict=True):
-            image = draw_map(axis, cells, None if cells is maps[-1] else maps[-1] > 0)
+            image = draw_map(axis, Patch(cells), None if cells is maps[-1] else Patch(maps[-1]))
         add_bar(figure, image, line[-1], "vehicle")
     return save_figure(figure, folder / PREDICTIONS)
 
 
-def draw_map(axis: Any, cells: Array, true: Array | None = None) -> Any:
-    """Draw a map (S, S) float32 of probabilities, NaN = unknown, forward up, and outline true vehicles (S, S) bool."""
+@dataclass(frozen=True)
+class Patch:
+    """A map around a vehicle.
+
+    Attributes:
+        cells: (S, S), forward up.
+        extent: left, right, bottom and top edge in metres from the vehicle, which is at 0, 0.
+    """
+
+    cells: Array
+    extent: tuple[float, float, float, float] = (-1.0, 1.0, -1.0, 1.0)
+
+
+def draw_map(axis: Any, shown: Patch, true: Patch | None = None) -> Any:
+    """Draw a map of probabilities, NaN = unknown, and outline true vehicles, whose map may have other cells."""
     from matplotlib import colormaps
 
     colours = colormaps["magma"].with_extremes(bad=_GREY)
-    image = axis.imshow(cells, cmap=colours, vmin=0.0, vmax=1.0, interpolation="nearest")
-    middle = (len(cells) - 1) / 2
-    axis.plot(middle, middle, marker="^", markersize=5, color="white", markeredgecolor="black")
-    if true is not None and true.any():
-        axis.contour(true, levels=[0.5], colors="cyan", linewidths=0.7)
+    image = axis.imshow(shown.cells, cmap=colours, vmin=0.0, vmax=1.0, interpolation="nearest", extent=shown.extent)
+    axis.plot(0, 0, marker="^", markersize=5, color="white", markeredgecolor="black")
+    if true is not None and (true.cells > 0).any():
+        outlined = {"levels": [0.5], "colors": "cyan", "linewidths": 0.7, "origin": "upper"}
+        axis.contour((true.cells > 0).astype(np.float32), extent=true.extent, **outlined)
     return image
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fed_cli.fleetrun.map_pictures import draw_map, mosaic
+from fed_cli.fleetrun.map_pictures import Patch, draw_map, mosaic
 from fed_cli.fleetrun.pictures import add_bar, add_metres, depth_range, new_grid, save_figure
 from fed_cli.fleetrun.scan_pictures import LEGEND, Overlay, class_legend, draw_from_above, draw_in_camera
 from fed_cli.recorded.boxes import boxes_of, points_of
@@ -135,10 +135,9 @@ def _draw_maps(bag: BagFile, output: Output, wanted: Wanted) -> Path:
     columns = ["cameras", *(_title(output, topic) for topic in (output.topic, truth) if topic)]
     figure, axes = new_grid(columns, rows, row_height=2.6)
     for line, frame in zip(axes, frames, strict=True):
-        maps = [_cells(frame[topic]) for topic in (output.topic, truth) if topic in frame]
-        true = np.nan_to_num(maps[-1]) > 0 if len(maps) > 1 else None
-        for axis, cells in zip(line[1:], maps, strict=False):
-            image = draw_map(axis, cells, true if cells is maps[0] else None)
+        maps = [_patch(frame[topic]) for topic in (output.topic, truth) if topic in frame]
+        for axis, patch in zip(line[1:], maps, strict=False):
+            image = draw_map(axis, patch, maps[1] if patch is maps[0] and len(maps) > 1 else None)
         add_bar(figure, image, line[-1], "vehicle")
     return save_figure(figure, _file(output, wanted))
 
@@ -174,13 +173,15 @@ def _metres(msg: Any) -> Array:
     return decode_depth(msg.data, msg.encoding, msg.height, msg.width, msg.step, is_bigendian=bool(msg.is_bigendian))
 
 
-def _cells(msg: Any) -> Array:
-    """Return the map of a grid with forward up, (S, S) float32 probabilities, NaN where unknown."""
+def _patch(msg: Any) -> Patch:
+    """Return the map of a grid, probabilities, NaN where unknown; x of the grid is ahead, y left."""
     height, width = msg.info.height, msg.info.width
     if len(msg.data) != height * width or not len(msg.data):
         raise DataError(f"an occupancy grid of {width}x{height} cells has {len(msg.data)} values")
     values = np.asarray(msg.data, np.int8).reshape(height, width).T[::-1, ::-1]
-    return np.where(values < 0, np.float32(np.nan), values.astype(np.float32) / np.float32(100.0))
+    cells = np.where(values < 0, np.float32(np.nan), values.astype(np.float32) / np.float32(100.0))
+    place, side = msg.info.origin.position, float(msg.info.resolution)
+    return Patch(cells, (-place.y - side * height, -place.y, place.x, place.x + side * width))
 
 
 def _to_pixel(info: Any, placed: StaticFrames, frame_id: str) -> Array | None:

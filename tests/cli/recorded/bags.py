@@ -81,7 +81,8 @@ def markers(boxes: Sequence[Any], number: int, frame: str) -> Any:
 
 def grid(values: np.ndarray[Any, Any], number: int) -> Any:
     size, data = len(values), np.ascontiguousarray(values, np.int8).ravel()
-    meta = make("nav_msgs/msg/MapMetaData", resolution=0.5, width=size, height=size)
+    corner = make(_GEOMETRY + "Pose", position=make(_GEOMETRY + "Point", x=-size / 4, y=-size / 4))
+    meta = make("nav_msgs/msg/MapMetaData", resolution=0.5, width=size, height=size, origin=corner)
     return make("nav_msgs/msg/OccupancyGrid", header=header("base_link", number), info=meta, data=data)
 
 

@@ -104,9 +104,11 @@ def test_boxes_stand_where_the_camera_and_the_view_from_above_have_them(tmp_path
 def test_a_map_is_drawn_with_forward_up_and_left_left(tmp_path: Path) -> None:
     path = bags.write(tmp_path / "bag", map_messages())
     with BagFile(path) as bag:
-        cells = drawn._cells(bag.first("/car/occupancy"))
+        patch = drawn._patch(bag.first("/car/occupancy"))
+    cells = patch.cells
     assert cells[0, 5] == np.float32(0.9)  # in front, right of the middle
     assert np.isnan(cells[7, 0])  # behind, on the left
+    assert patch.extent == (-2.0, 2.0, -2.0, 2.0)
 
 
 def test_boxes_without_static_frames_are_still_drawn_from_above(tmp_path: Path) -> None:
@@ -141,4 +143,4 @@ def test_a_grid_that_is_cut_off_is_one_line() -> None:
     broken = bags.grid(np.zeros((4, 4), np.int8), 0)
     broken.data = broken.data[:9]
     with pytest.raises(DataError, match="an occupancy grid of 4x4 cells has 9 values"):
-        drawn._cells(broken)
+        drawn._patch(broken)
