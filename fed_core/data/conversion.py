@@ -163,7 +163,7 @@ def carried_types(bag: BagFile, ros1: bool, finder: TypeFinder) -> tuple[dict[in
         carried = seen[key]
         if isinstance(carried, DataError):
             left_out[f"left out {connection.topic}: {carried}"] = None
-        elif definitions.setdefault(carried.name, carried.definition) != carried.definition:
+        elif not ros1 and definitions.setdefault(carried.name, carried.definition) != carried.definition:
             left_out[f"left out {connection.topic}: its type {carried.name} differs from that of another topic"] = None
         else:
             found[connection.id] = carried

@@ -55,8 +55,12 @@ def decoded(path: Path) -> list[tuple[str, int, str]]:
         for c, ns, data in bag.records(bag.connections):
             message = stores[c.id].deserialize_ros1(data, c.msgtype)
             _forget_seq(message)
-            found.append((c.topic, ns, repr(message).replace("tf__msg__tfMessage", "tf2_msgs__msg__TFMessage")))
+            found.append((c.topic, ns, _renamed(repr(message))))
         return found
+
+
+def _renamed(text: str) -> str:
+    return text.replace("tf__msg__tfMessage", "tf2_msgs__msg__TFMessage").replace("tf/msg/tfM", "tf2_msgs/msg/TFM")
 
 
 def _forget_seq(message: Any) -> None:
