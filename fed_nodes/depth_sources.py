@@ -103,6 +103,8 @@ class LidarDepth:
     def __init__(self, extrinsics: Extrinsics, limits_m: tuple[float, float], *, rectified: bool) -> None:
         self._extrinsics, self._limits_m, self._rectified = extrinsics, limits_m, rectified
         self._without_place = 0
+        self._lens: tuple[Any, ...] = ()
+        self._mask = np.zeros((0, 0), np.bool_)
 
     def subscribe(self, node: Node, use: Callable[[Any], None], profile: QoSProfile) -> SensorTopic:
         """Listen to the clouds."""
@@ -129,8 +131,12 @@ class LidarDepth:
 
     def _seen(self, size: tuple[int, int], info: CameraInfo) -> npt.NDArray[np.bool_]:
         """Return which pixels the lens filled: taking distortion out leaves black borders, which have no depth."""
-        white = np.full(size, 255, np.uint8)
-        return np.asarray(undistorted(white, info, rectified=self._rectified)[0] == 255)
+        lens = (size, info.distortion_model, tuple(info.d), info.k.tobytes())
+        if lens != self._lens:
+            white = np.full(size, 255, np.uint8)
+            self._mask = np.asarray(undistorted(white, info, rectified=self._rectified)[0] == 255)
+            self._lens = lens
+        return self._mask
 
 
 class StereoDepth:

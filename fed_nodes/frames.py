@@ -25,6 +25,9 @@ __all__ = ["COLOUR", "DEPTH", "INFO", "FrameOptions", "FramePairer", "pair_frame
 #: What gives depth.
 CAMERA, LIDAR, STEREO = "camera", "lidar", "stereo"
 
+#: Messages of a topic that wait for their partners: so many, fewer where they are large, but never fewer than a few.
+_MOST, _MOST_BYTES, _FEWEST = 30, 100_000_000, 4
+
 Wanted = Callable[[int], bool]
 
 
@@ -38,14 +41,14 @@ class FrameOptions:
     rectified: bool = option(False, help="one camera or a stereo pair: images are rectified, their camera is P")
     depth_near_m: float = option(0.3, help="lidar, stereo: smallest depth used", unit="m", low=0.0, high=1000.0)
     depth_far_m: float = option(100.0, help="lidar, stereo: largest depth used", unit="m", low=0.1, high=10_000.0)
-    extrinsics: str = option(MOUNTS, help="lidar: what places it as the camera sees it", choices=(MOUNTS, TF))
+    extrinsics: str = option(MOUNTS, help="what places a LiDAR as the camera sees it", choices=(MOUNTS, TF))
     lidar_mount: Mapping[str, Any] = field(
         default_factory=dict,
-        metadata={"help": "lidar: position and rotation of its frame, as YAML, in the frame that camera_mount is in"},
+        metadata={"help": "position and rotation of a LiDAR, as YAML, in the frame that camera_mount is in"},
     )
     camera_mount: Mapping[str, Any] = field(
         default_factory=dict,
-        metadata={"help": "lidar: position and rotation of the optical frame; empty = lidar_mount is in that frame"},
+        metadata={"help": "position and rotation of the optical frame; empty = lidar_mount is in that frame"},
     )
     max_disparity_px: int = option(128, help="stereo: largest disparity searched", unit="px", low=16, high=1024)
 
@@ -119,7 +122,8 @@ class FramePairer:
         self._match()
 
     def _add(self, stream: int, msg: Any) -> None:
-        self._pairs.add(stream, stamp_ns(msg.header.stamp), msg)
+        most = max(_FEWEST, min(_MOST, _MOST_BYTES // max(1, len(msg.data))))
+        self._pairs.add(stream, stamp_ns(msg.header.stamp), msg, most)
         self._match()
 
     def _match(self) -> None:

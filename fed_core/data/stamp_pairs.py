@@ -18,14 +18,13 @@ class StampPairs:
 
     Args:
         slop_ns: largest time between the two of a pair, inclusive.
-        most: messages of one stream that wait; the oldest are dropped first.
 
     Attributes:
         unpaired: messages of the first and of the second stream that found no partner.
     """
 
-    def __init__(self, slop_ns: int, most: int = 30) -> None:
-        self._slop_ns, self._most = slop_ns, most
+    def __init__(self, slop_ns: int) -> None:
+        self._slop_ns = slop_ns
         self._waiting: tuple[dict[int, Any], dict[int, Any]] = ({}, {})
         self._last: list[int | None] = [None, None]
         self.unpaired = [0, 0]
@@ -34,8 +33,8 @@ class StampPairs:
         """Return how many messages wait."""
         return len(self._waiting[FIRST]) + len(self._waiting[SECOND])
 
-    def add(self, stream: int, time_ns: int, item: Any) -> None:
-        """Take a message of a stream."""
+    def add(self, stream: int, time_ns: int, item: Any, most: int = 30) -> None:
+        """Take a message of a stream; of more than ``most`` that wait the oldest are dropped."""
         last = self._last[stream]
         if last is not None and time_ns < last:
             self._step_back(time_ns)
@@ -43,7 +42,7 @@ class StampPairs:
         self._forget(stream, [time_ns] if time_ns in waiting else [])
         waiting[time_ns] = item
         self._last[stream] = time_ns
-        self._forget(stream, list(waiting)[: max(0, len(waiting) - self._most)])
+        self._forget(stream, list(waiting)[: max(0, len(waiting) - most)])
 
     def take(self) -> list[tuple[Any, Any]]:
         """Return the pairs that are certain now, in the order of their times, and drop what is past."""

@@ -128,6 +128,18 @@ def test_depth_lies_on_what_it_belongs_to_whatever_the_lens_does(
     assert math.hypot(100 * seen[0] + 80 - 130, 100 * seen[1] + 60 - 95) > 3  # where it would be without that
 
 
+def test_there_is_no_depth_where_taking_distortion_out_leaves_nothing(bench: Callable[..., Bench]) -> None:
+    """k1 = 0.5: what is at (0.7, 0.5) in the corner was at 1.37 times that, outside the picture."""
+    size, k = (120, 160), [100.0, 0.0, 80.0, 0.0, 100.0, 60.0, 0.0, 0.0, 1.0]
+    robot = bench(depth_from="lidar", lidar_mount=MOUNT)
+    robot.send("camera/image_raw", colour_to_msg(np.full((*size, 3), 200, np.uint8), header(5)))
+    robot.send("lidar/points", cloud(5, (6.0, -0.7 * 6, -0.5 * 6), (6.0, -0.1 * 6, 0.0)))
+    robot.send("camera/camera_info", info(size, k=k, d=[0.5, 0.0, 0.0, 0.0, 0.0]))
+    (frame,) = robot.frames
+    assert frame.rgb[110, 150].tolist() == [0, 0, 0]
+    assert np.argwhere(np.isfinite(frame.depth_m)).tolist() == [[60, 90]]
+
+
 def test_a_cloud_that_cannot_be_read_costs_its_frame_only(bench: Callable[..., Bench]) -> None:
     robot = bench(depth_from="lidar", lidar_mount=MOUNT)
     robot.send("camera/camera_info", info())

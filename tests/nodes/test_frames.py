@@ -11,7 +11,7 @@ from rclpy.node import Node
 from sensor_msgs.msg import CompressedImage
 
 from fed_core.errors import ConfigError
-from fed_nodes import qos
+from fed_nodes import frames, qos
 from fed_nodes.convert.images import to_stamp
 from fed_nodes.frames import FrameOptions, pair_frames, sensor_names
 from tests.nodes.frame_bench import MOUNT, SIZE, START_NS, Bench, K, cloud, colour, depth, header, info
@@ -106,6 +106,16 @@ def test_colour_that_stops_and_comes_back(bench: Callable[..., Bench]) -> None:
     robot.camera(33 * 41)
     assert robot.stamps_ms() == [0, 33 * 41]
     assert robot.pairer.dropped == 40
+
+
+def test_fewer_messages_wait_where_they_are_large(bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch) -> None:
+    robot = bench()
+    monkeypatch.setattr(frames, "_MOST_BYTES", 7 * 3 * 12 * 16)  # seven colour images, or five of depth
+    for number in range(10):
+        robot.camera(33 * number)
+    assert (robot.pairer.counts()["unpaired_colour"], robot.pairer.counts()["unpaired_depth"]) == ("3", "5")
+    robot.send("camera/camera_info", info())
+    assert robot.stamps_ms() == [33.0 * number for number in range(5, 10)]
 
 
 def test_frames_wait_for_the_camera(bench: Callable[..., Bench]) -> None:
