@@ -1,8 +1,8 @@
 """Several of our nodes in one process: ``composed robot_client inference --ros-args -r __ns:=/spot1 ...``.
 
 One interpreter, one DDS participant and one copy of the libraries instead of one for each node. What is meant for one
-node only is named by it, as everywhere in ROS: ``-p robot_client:robot_id:=spot1``, ``-r inference:__ns:=/live``, and
-parameter files that begin with ``/**/inference``.
+node only stands in a parameter file below its name (``/**/inference``) or is remapped by it (``-r inference:a:=b``,
+before rules for all, since the first that fits counts). ``-p inference:name:=value`` works in the root namespace alone.
 """
 
 import sys

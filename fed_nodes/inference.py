@@ -18,7 +18,7 @@ class InferenceNode(LifecycleNode):
 
     def __init__(self) -> None:
         super().__init__("inference")
-        self._config = params.load(self, InferenceConfig)
+        self._config = params.load(self, InferenceConfig, self._on_change)
         self._live: LiveInference | None = None
         self._diagnostics = Diagnostics(self, self._config.reader_id, self._health)
         if self._config.autostart:
@@ -66,6 +66,11 @@ class InferenceNode(LifecycleNode):
         """Close everything."""
         self._close()
         return TransitionCallbackReturn.SUCCESS
+
+    def _on_change(self, config: InferenceConfig) -> None:
+        self._config = config
+        if self._live is not None:
+            self._live.change(config)
 
     def _close(self) -> None:
         if self._live is not None:

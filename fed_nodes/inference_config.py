@@ -34,7 +34,11 @@ class InferenceConfig:
     fleet_ns: str = option("/fleet", help="namespace of the fleet's topics")
     descriptor_frames: int = option(8, help="first frames that choose the models", unit="count", low=2, high=10_000)
     gap_s: float = option(
-        5.0, help="a jump of image time or of /clock by more than this starts a new sequence", unit="s", low=0.01
+        5.0,
+        help="a jump of image time or of /clock by more than this starts a new sequence",
+        unit="s",
+        low=0.01,
+        live=True,
     )
     drift_frames: int = option(
         0, help="compare the last so many frames with those of the choice; 0 = never", unit="count", high=100_000, low=0
@@ -54,7 +58,7 @@ class InferenceConfig:
         default_factory=dict,
         metadata={"help": "task detection: the LiDAR by topic prefix, as YAML (docs/live_detection.md); empty = none"},
     )
-    min_score: float = option(0.1, help="boxes with a lower score are not published", low=0.0, high=1.0)
+    min_score: float = option(0.1, help="boxes with a lower score are not published", low=0.0, high=1.0, live=True)
     base_frame: str = option("base_link", help="frame of the vehicle, in which rig tells where its cameras are")
     sync_slop_s: float = option(0.02, help="largest time between the messages of a rig", unit="s", low=0.0, high=10.0)
     known_cells: str = option(
@@ -72,6 +76,11 @@ class InferenceConfig:
             scan_rig_from_tree(self.rig, self.lidar)
         else:
             rig_from_tree(self.rig).require_known(self.known_cells)
+
+    def change(self, stream: Stream) -> None:
+        """Give the values that may change to the topics of the task."""
+        if isinstance(stream, DetectionStream):
+            stream.min_score = self.min_score
 
     def stream(self, node: LifecycleNode) -> Stream:
         """Return the topics of the task: one camera and its depth, a rig and a map, or a rig with LiDAR and boxes."""

@@ -74,6 +74,13 @@ class LiveInference:
         opened.callback(self._serving.close)  # closed first: it publishes
         self._fleet.restore()
 
+    def change(self, config: InferenceConfig) -> None:
+        """Take new values of live parameters; on the executor's thread."""
+        self._config = config
+        self._sequences.gap_s = config.gap_s
+        config.change(self._stream)
+        self._follow_clock()
+
     def _open_outputs(self) -> None:
         node = self._node
         self._selections = node.create_lifecycle_publisher(Selection, "selection", qos.LATCHED)
@@ -85,10 +92,16 @@ class LiveInference:
         self._stream.open(Feed(lambda: self.active, self._on_taken, self._on_error), sensors, opened)
         opened.callback(node.destroy_service, node.create_service(Trigger, "new_sequence", self._on_new_sequence))
         opened.callback(node.destroy_timer, steady_timer(node, 1.0, self._on_tick))
+        self._jumps: Any = None
+        self._follow_clock()
+        opened.callback(lambda: self._jumps.unregister())
+
+    def _follow_clock(self) -> None:
+        if self._jumps is not None:
+            self._jumps.unregister()
         gap = Duration(nanoseconds=round(self._config.gap_s * 1e9))
         threshold = JumpThreshold(min_forward=gap, min_backward=Duration(nanoseconds=-gap.nanoseconds))
-        jumps = node.get_clock().create_jump_callback(threshold, post_callback=self._on_clock_jump)
-        opened.callback(jumps.unregister)
+        self._jumps = self._node.get_clock().create_jump_callback(threshold, post_callback=self._on_clock_jump)
 
     def close(self) -> None:
         """Close the topics, stop the threads."""

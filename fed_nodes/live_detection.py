@@ -31,6 +31,9 @@ class DetectionStream:
         slop_s: largest time between the messages of a scan.
         min_score: boxes below it are not published.
         transport: how images travel (:mod:`fed_nodes.sensors`).
+
+    Attributes:
+        min_score: as given; may change.
     """
 
     task = "detection"
@@ -38,7 +41,7 @@ class DetectionStream:
     def __init__(
         self, node: LifecycleNode, rig: ScanRig, *, slop_s: float, min_score: float, transport: str = RAW
     ) -> None:
-        self._node, self._rig, self._slop_s, self._min_score = node, rig, slop_s, min_score
+        self._node, self._rig, self._slop_s, self.min_score = node, rig, slop_s, min_score
         self._transport = transport
         self.takes = f"the sensors {', '.join(rig.names)}"
         self._messages = vision_messages()
@@ -66,7 +69,7 @@ class DetectionStream:
 
     def publish(self, taken: Taken, prediction: Any) -> None:
         """Publish the boxes in the LiDAR's frame, best first."""
-        boxes = prediction.take(prediction.scores >= self._min_score)
+        boxes = prediction.take(prediction.scores >= self.min_score)
         self._markers.publish(boxes_to_markers(boxes, taken.header))
         if self._detections is not None:
             self._detections.publish(boxes_to_detections(boxes, taken.header, self._messages))

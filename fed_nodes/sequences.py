@@ -16,10 +16,13 @@ class SequenceCutter:
     Args:
         gap_s: a jump of image time by more than this starts a new sequence.
         num_frames: first samples whose pictures are kept; models are chosen from them.
+
+    Attributes:
+        gap_s: as given; may change.
     """
 
     def __init__(self, gap_s: float, num_frames: int) -> None:
-        self._gap_ns, self._num_frames = round(gap_s * 1e9), num_frames
+        self.gap_s, self._num_frames = gap_s, num_frames
         self._count, self._last_ns = 0, 0
         self._boundary = True
         self._announced = False
@@ -40,7 +43,7 @@ class SequenceCutter:
         """
         now_ns = stamp_ns(header.stamp)
         events: list[ev.Event] = []
-        if self._boundary or abs(now_ns - self._last_ns) > self._gap_ns:
+        if self._boundary or abs(now_ns - self._last_ns) > round(self.gap_s * 1e9):
             self._boundary = self._announced = False
             self._count += 1
             self.name, self.images, self.first = f"sequence_{self._count}", [], header

@@ -19,6 +19,7 @@ from fed_nodes import qos
 from fed_nodes.convert.boxes import boxes_from_markers
 from fed_nodes.convert.clouds import points_to_msg
 from fed_nodes.convert.images import stamp_ns, to_stamp
+from fed_nodes.inference_config import InferenceConfig
 from fed_nodes.live_detection import DetectionStream
 from fed_nodes.recorder import RecorderConfig
 from fed_nodes.robot_client import _require_cameras
@@ -152,6 +153,15 @@ def test_boxes_are_published_best_first_without_those_nobody_believes() -> None:
     np.testing.assert_allclose(boxes_from_markers(first).scores, [0.9, 0.25], atol=1e-6)
     assert {m.header.frame_id for m in first.markers} == {"top"}
     assert [m.action for m in empty.markers] == [Marker.DELETEALL]  # what was there before is gone
+
+
+def test_what_is_believed_may_change_while_boxes_are_published() -> None:
+    vehicle = Vehicle("front", min_score=0.25)
+    vehicle.scan("front", time_ms=7)
+    InferenceConfig(min_score=0.85).change(vehicle.stream)
+    vehicle.stream.publish(vehicle.taken[0], boxes(0.9, 0.8))
+    (markers,) = vehicle.published["detections/markers"]
+    np.testing.assert_allclose(boxes_from_markers(markers).scores, [0.9], atol=1e-6)
 
 
 def test_detections_come_beside_the_markers_where_vision_msgs_is_there(monkeypatch: pytest.MonkeyPatch) -> None:

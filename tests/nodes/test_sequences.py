@@ -30,6 +30,14 @@ def test_a_jump_of_time_either_way_cuts_and_a_gap_does_not() -> None:
     assert cutter.first.frame_id == f"at_{10 * YEAR_NS}"
 
 
+def test_the_gap_may_change_while_a_sequence_runs() -> None:
+    cutter = SequenceCutter(gap_s=5.0, num_frames=8)
+    add(cutter, 10 * YEAR_NS)
+    assert add(cutter, 10 * YEAR_NS + 3 * 10**9) == []
+    cutter.gap_s = 2.0
+    assert add(cutter, 10 * YEAR_NS + 6 * 10**9) == [ev.SequenceStarted("sequence_2")]
+
+
 def test_a_short_sequence_does_with_what_it_has() -> None:
     cutter = SequenceCutter(gap_s=5.0, num_frames=8)
     assert cutter.silent() == []
