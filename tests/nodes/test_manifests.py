@@ -32,6 +32,7 @@ PIP = {
     "networkx": ("networkx", "python3-networkx"),
     "numpy": ("numpy", "python3-numpy"),
     "nuscenes": ("nuscenes-devkit", ""),
+    "onnxruntime": ("onnxruntime", ""),
     "psutil": ("psutil", "python3-psutil"),
     "pyquaternion": ("nuscenes-devkit", ""),
     "rich": ("rich", "python3-rich"),
