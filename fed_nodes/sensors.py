@@ -27,6 +27,7 @@ FUTURE_S = 1.0
 #: What was wrong with a message is shown for this long [s].
 SHOWN_S = 5.0
 
+_FIRST_S = 5.0  # publishers and subscriptions take this long to find each other, on a slow machine
 _RATE_S = 5.0  # rates are of the messages of this long
 _RATE_MESSAGES = 512  # and of at most so many
 _LOG_EVERY_S = 2.0
@@ -114,7 +115,7 @@ class SensorTopic:
         publishers = self._node.count_publishers(self.name) if self._subscription is not None else 0
         problem = ""
         if not received:
-            problem = self._why_silent(publishers) if now_s - self._opened_s > self._stale_s else ""
+            problem = self._why_silent(publishers) if now_s - self._opened_s > max(_FIRST_S, self._stale_s) else ""
         elif stopped:
             problem = f"{self.name}: no message for {_coarse(age_s)} s; is the sensor's driver still running?"
         elif now_s - shown[0] <= SHOWN_S:
@@ -231,4 +232,5 @@ def _coarse(age_s: float) -> int:
 
 
 def _full_name(namespace: str, name: str) -> str:
-    return f"{namespace.rstrip('/')}/{name}"
+    # An endpoint may be known a moment before the node that it belongs to.
+    return "an unknown node" if "UNKNOWN" in name else f"{namespace.rstrip('/')}/{name}"
