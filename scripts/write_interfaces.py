@@ -19,6 +19,7 @@ from fed_nodes.aggregator import RunParameters
 from fed_nodes.limits import TrainingLimits
 from fed_nodes.live import InferenceConfig
 from fed_nodes.monitor import MonitorConfig
+from fed_nodes.params import is_live
 from fed_nodes.recorder import RecorderConfig
 from fed_nodes.replay import ReplayConfig
 from fed_nodes.robot_client import RobotParameters
@@ -237,12 +238,29 @@ HEAD = """# Interfaces
 
 Written by `scripts/write_interfaces.py`; a test compares it with the graph of a running fleet.
 
-Names without a slash at the start are in the namespace of the node, one for each robot. `<fleet_ns>` is a parameter,
-`/fleet` by default. Messages and services are told in `msgs/`. With `reliable_sensors` (readers) and `reliable`
-(replay), sensor topics use `SENSORS_RELIABLE` instead; `clock` stays as it is. `inference` is a lifecycle node and has
-the usual services of one; `score` publishes as `replay` does, calls `new_sequence` and reads `selection` and
-`depth/image`, `occupancy` or `detections/markers`. There is no tf2: depth comes in the optical frame of its image, and
-whoever wants it elsewhere transforms it. Every parameter is read once, at the start.
+Names without a slash at the start are in the namespace of the node, one for each robot; every one can be remapped.
+Absolute names are those of the fleet, below the parameter `<fleet_ns>` (`/fleet` by default), the blob services that
+robots tell each other, and ROS's own `/diagnostics` and `/tf_static`. Messages and services are told in `msgs/`. With
+`reliable_sensors` (readers) and `reliable` (replay), sensor topics use `SENSORS_RELIABLE` instead; `clock` stays as it
+is. `inference` is a lifecycle node and has the usual services of one; `score` publishes as `replay` does, calls
+`new_sequence` and reads `selection` and `depth/image`, `occupancy` or `detections/markers`.
+
+## Conventions
+
+- **Units and axes** (REP 103): metres, seconds, radians; right-handed; bodies x forward, y left, z up; optical frames
+  z forward, x right, y down. Depth (REP 118) is published as 32FC1 in metres, NaN = unknown, and read as that or as
+  16UC1 in millimetres, 0 = unknown.
+- **Frames** (REP 105): outputs keep stamp and frame of their input: depth is in the optical frame of its image, boxes
+  in the frame of their cloud. `occupancy` is in `base_frame`. Only a replay names frames itself (`base_link`, `map`).
+- **Quality of service** (REP 2003): sensors are read best effort, so that every driver's publisher fits. `occupancy` is
+  no map in the sense of that REP but what the vehicle sees now, gone with the next picture: reliable and volatile, as
+  all outputs of `inference`. Who shows it in RViz's Map display sets its durability to volatile.
+- **Diagnostics**: each node publishes one status a second, named `<node>: state`, with the robot or the run as hardware
+  id; WARN and ERROR say in words what is wrong. A node that is gone is silent, which tools show as stale.
+- **Exit codes**: 0 it was told to stop (SIGINT, SIGTERM) or has done its work, 1 it failed while it ran, 2 it could not
+  start as it is configured; then one line says why, and starting it again will not help.
+- **Parameters** are read once, at the start, but for those that are `live`: `ros2 param set` changes them while the
+  node runs, after the same checks. `ros2 param dump` gives a file that starts the same node again.
 
 ## Quality of service
 """
@@ -254,7 +272,7 @@ def policy(profile: QoSProfile) -> tuple[str, str]:
 
 
 def parameter_rows(cls: type) -> Iterator[list[str]]:
-    """Yield name, default, bounds, unit, meaning of each parameter."""
+    """Yield name, default, bounds, unit, whether it is live, meaning of each parameter."""
     for field in dataclasses.fields(cls):
         meta = field.metadata
         if meta.get("choices"):
@@ -267,6 +285,7 @@ def parameter_rows(cls: type) -> Iterator[list[str]]:
             _default(field),
             bounds,
             meta.get("unit", ""),
+            "live" if is_live(field) else "",
             meta.get("help", "").replace("<", "&lt;"),
         ]
 
@@ -307,7 +326,7 @@ def document() -> str:
             parts.append(f"{when}\n")
             parts.append(interfaces(rows_then))
         parameters = [row for cls in classes for row in parameter_rows(cls)]
-        parts.append(table(["parameter", "default", "bounds", "unit", "meaning"], parameters))
+        parts.append(table(["parameter", "default", "bounds", "unit", "", "meaning"], parameters))
     return "\n".join(parts)
 
 
