@@ -20,6 +20,7 @@ from fed_core.data.nuscenes.recording import recorded_source as recorded_scans
 from fed_core.data.opv2v.sequence import FOV, OFF, SECTOR
 from fed_core.data.opv2v.writer import Opv2vWriter, recorded_source
 from fed_core.errors import ConfigError, StoreError
+from fed_core.requests import Samples
 from fed_core.types import DepthFrame
 from fed_nodes import qos
 from fed_nodes.frames import FrameOptions, FramePairer, pair_frames, sensor_names
@@ -152,6 +153,11 @@ class Recorder:
         """Return what is wrong with the disk or a sensor, "" = all is well."""
         return self._trouble or first_problem(self._topics())
 
+    def judged(self, level: str, text: str) -> tuple[str, str]:
+        """Return level and text of diagnostics with what is wrong here added."""
+        problem = self.problem()
+        return "warn" if problem and level == "ok" else level, "; ".join(filter(None, (text, problem)))
+
     def values(self) -> dict[str, str]:
         """Return what diagnostics say of the recording and of the sensor topics."""
         store, refused = self._store, self._keyframes.refused
@@ -221,6 +227,7 @@ class Recorder:
             return  # the disk refuses; the next frame or second tries again
         if self._config.record_after == STOP:
             self._stop_listening()
+            self._trouble = ""
         self._node.get_logger().info(f"recorded {self._store.num_frames} frames")
         self._on_done()
 
@@ -239,3 +246,18 @@ class Recorder:
     def _tell(self, text: str) -> None:
         self._trouble = text
         self._node.get_logger().error(text, throttle_duration_sec=10.0)
+
+
+def samples_for(recorder: Recorder | None, given: Samples, job: str = "") -> Samples | None:
+    """Return the samples that a job reads; None while they are being recorded.
+
+    Args:
+        recorder: of a robot that records.
+        given: what the others train on.
+        job: name of a training round. One that is trained again after a restart reads the same samples, so that its
+            result is the same.
+    """
+    if recorder is None:
+        return given
+    source = recorder.source(job)
+    return Samples(source, Path()) if source else None

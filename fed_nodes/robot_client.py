@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from fed_nodes.host import RoleHost, fetch_for, guarded
 from fed_nodes.jobs import Jobs
 from fed_nodes.limits import TrainingLimits
 from fed_nodes.pausing import Pausing
-from fed_nodes.recorder import Recorder, RecorderConfig
+from fed_nodes.recorder import Recorder, RecorderConfig, samples_for
 from fed_nodes.robot_folder import RobotFolder
 from fed_nodes.timers import steady_timer
 from fed_nodes.yielding import YieldingConfig
@@ -68,7 +69,7 @@ class RobotClientNode(Node):
         source = dict(self._settings.source)
         _require_cameras(self._config.task, source, recorder)
         self._recorder = None if source else Recorder(self, recorder, self._folder.path / "samples", self._count)
-        self._given = requests.Samples(source, self._settings.source_base)
+        self._samples = partial(samples_for, self._recorder, requests.Samples(source, self._settings.source_base))
         self._role = Robot(
             self._config,
             self._folder.instance,
@@ -117,13 +118,6 @@ class RobotClientNode(Node):
 
     # ---- samples -------------------------------------------------------------------------------------------------
 
-    def _samples(self, job: str = "") -> requests.Samples | None:
-        """Where the samples for a job are; None while they are being recorded."""
-        if self._recorder is None:
-            return self._given
-        source = self._recorder.source(job)
-        return requests.Samples(source, Path()) if source else None
-
     def _count(self) -> None:
         samples, settings = self._samples(), self._settings
         if samples is not None:
@@ -159,8 +153,7 @@ class RobotClientNode(Node):
         fetch_for(self._channel, self._host, effect.blob, self._read_service)
 
     def _train(self, effect: ev.StartTraining) -> None:
-        # A round that is trained again after a restart reads the same samples, so its result is the same.
-        samples = self._samples(f"{effect.plan.run_id}_{effect.plan.round}")
+        samples = self._samples(job=f"{effect.plan.run_id}_{effect.plan.round}")
         if samples is None:
             return
         self._folder.tidy(effect.plan)
@@ -198,8 +191,7 @@ class RobotClientNode(Node):
         text = self._pausing.text(status.text or status.phase.name.lower())
         if self._recorder is not None:
             values |= self._recorder.values()
-            problem = self._recorder.problem()
-            level, text = ("warn" if problem and level == "ok" else level), "; ".join(filter(None, (text, problem)))
+            level, text = self._recorder.judged(level, text)
         return level, text, {**values, **self._pausing.values(), **self._warning.values()}
 
     def destroy_node(self) -> None:

@@ -9,7 +9,7 @@ from fed_core.data.keyframes import Grey
 from fed_core.data.local_set import LocalSet, SetOptions
 from fed_core.data.nuscenes.recording import ScanWriter
 from fed_core.data.opv2v.writer import Opv2vWriter
-from fed_core.data.snapshots import Snapshots
+from fed_core.data.snapshots import SNAPSHOTS, Snapshots
 from fed_core.types import BevFrame, DepthFrame, DetectionFrame
 
 AnyFrame: TypeAlias = "DepthFrame | BevFrame | DetectionFrame"
@@ -70,7 +70,7 @@ class DepthStore:
         limit_bytes = record_bytes // 2 if goes_on else record_bytes
         self._name, self._goes_on = folder.name, goes_on
         self._set = LocalSet(folder, limit_bytes, options, replaces=goes_on)
-        self._snapshots = Snapshots(folder.with_name("snapshots"))
+        self._snapshots = Snapshots(folder.with_name(SNAPSHOTS))
         self.mended = self._set.mended
 
     @property

@@ -15,6 +15,7 @@ from fed_cli.fleetrun.monitor import MonitorReader
 from fed_cli.fleetrun.runs import read_run
 from fed_cli.fleetrun.supervisor import Supervisor
 from fed_cli.fleetrun.view import FleetView
+from fed_core.data.snapshots import is_recorded
 from fed_core.deployment import Deployment, NodeSpec
 from fed_core.errors import FedError
 from fed_core.fleet import FleetConfig, NamedOptions, RobotEntry, SequenceEntry
@@ -86,7 +87,7 @@ class FleetRun:
     def _feed_robots(self, supervisor: Supervisor, deployment: Deployment) -> None:
         for entry in self._fleet.robots:
             supervisor.start(deployment.robot(entry), respawn=True)
-            recorded = (self._folder / "robots" / entry.id / "samples").exists()
+            recorded = is_recorded(self._folder / "robots" / entry.id)
             replay = deployment.replay(entry, REPLAY_HZ)
             if replay is not None and not recorded:
                 supervisor.start(replay)
@@ -161,7 +162,7 @@ class FleetRun:
 
     def _fail_early(self, monitor: MonitorReader, supervisor: Supervisor) -> None:
         for entry in self._replayed:
-            fed = (self._folder / "robots" / entry.id / "samples").exists()
+            fed = is_recorded(self._folder / "robots" / entry.id)
             if not fed and not supervisor.running(f"{entry.id}_replay"):
                 raise FedError(f"the replay of {entry.id} ended: {supervisor.log_tail(f'{entry.id}_replay')}")
         for name in {entry.id for entry in self._fleet.robots} - set(monitor.state.robots):

@@ -11,6 +11,8 @@ from fed_core.data.frame_files import FrameFile
 from fed_core.errors import StoreError
 from fed_core.wire.files import store_error, sync_folder, write_text
 
+#: Folders of a robot's state: what it records, and what its jobs read of that.
+SAMPLES, SNAPSHOTS = "samples", "snapshots"
 _PART = ".part"
 
 
@@ -62,6 +64,17 @@ class Snapshots:
         for path in self._folder.glob("*"):
             if path != self._newest:
                 shutil.rmtree(path, ignore_errors=True)
+
+
+def is_recorded(state_dir: Path) -> bool:
+    """Tell whether a robot has recorded enough to train on.
+
+    Then it has a snapshot, or the folder of a vehicle, which appears when it is complete.
+    """
+    if any(not path.name.endswith(_PART) for path in (state_dir / SNAPSHOTS).glob("*")):
+        return True
+    names = [path.name for path in (state_dir / SAMPLES).glob("*")]
+    return bool(names) and not any(".mcap" in name for name in names)
 
 
 def _made_ns(path: Path) -> int:

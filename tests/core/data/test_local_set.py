@@ -12,7 +12,7 @@ from rosbags.rosbag2 import Reader
 from fed_core.data.bag_writer import BagWriter
 from fed_core.data.frame_files import part_of
 from fed_core.data.local_set import MAX_FILES, OLDEST, REDUNDANT, LocalSet, SetOptions
-from fed_core.data.snapshots import Snapshots
+from fed_core.data.snapshots import Snapshots, is_recorded
 from fed_core.errors import ConfigError, StoreError
 from tests.core.data.recorded import grey, indices, make_frame
 
@@ -189,6 +189,18 @@ def test_snapshot_stays_while_the_set_goes_on(tmp_path: Path) -> None:
     assert os.listdir(tmp_path / "snapshots") == ["run_2"]
     with Reader(second) as bag:
         assert bag.message_count == 3 * local.num_frames
+
+
+def test_enough_is_recorded_when_there_is_something_to_read(tmp_path: Path) -> None:
+    assert not is_recorded(tmp_path)
+    local, snapshots = open_set(tmp_path), Snapshots(tmp_path / "snapshots")
+    fill(local, 0, 2)
+    (tmp_path / "snapshots" / "half.part").mkdir(parents=True)
+    assert not is_recorded(tmp_path)
+    snapshots.take("recorded", local.settled_files())
+    assert is_recorded(tmp_path)
+    (tmp_path / "bus" / "samples" / "scenario").mkdir(parents=True)
+    assert is_recorded(tmp_path / "bus"), "a vehicle's folder appears when it is complete"
 
 
 def test_half_a_snapshot_is_none(tmp_path: Path) -> None:
