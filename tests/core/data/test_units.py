@@ -41,3 +41,25 @@ def test_float_depth_drops_negative_infinite_and_far() -> None:
 def test_kitti_counts_are_exact() -> None:
     depth = DepthCoding("1/256 m").decode(np.array([[256, 384, 0]], dtype=np.uint16))
     np.testing.assert_array_equal(depth, np.array([[1.0, 1.5, np.nan]], dtype=np.float32))
+
+
+@pytest.mark.parametrize("unit", ["mm", "1/256 m", "1/5000 m"])
+def test_every_count_of_16_bits_is_the_nearest_number_of_its_metres(unit: str) -> None:
+    """Whether it is looked up or computed: as a count of 16 bits, of 32 bits, or with the other order of bytes."""
+    counts = np.arange(2**16).reshape(256, 256)
+    expected = np.array(
+        [[np.nan if c == 0 else c * metres_per_count(unit, "") for c in row] for row in counts.tolist()]
+    )
+    for kind in ("<u2", ">u2", "u4"):
+        found = DepthCoding(unit).decode(counts.astype(kind))
+        assert found.dtype == np.float32
+        np.testing.assert_array_equal(found, expected.astype(np.float32))
+
+
+def test_metres_stay_what_they_are_and_are_a_copy() -> None:
+    raw = np.array([[-1.0, np.inf, np.nan, 3.1], [-np.inf, -0.0, 1e-40, 3e38]], dtype=np.float32)
+    expected = np.array([[np.nan, np.nan, np.nan, 3.1], [np.nan, np.nan, 1e-40, 3e38]], dtype=np.float32)
+    for stored in (raw, raw.astype(">f4")):
+        depth = DepthCoding("m").decode(stored)
+        assert depth.dtype == np.float32 and depth.dtype.isnative and not np.shares_memory(depth, stored)
+        np.testing.assert_array_equal(depth, expected)
