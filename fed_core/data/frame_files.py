@@ -228,14 +228,14 @@ def raw_frames(path: Path) -> Iterator[RawFrame]:
                     last = {}
 
 
-def mend(torn: Path, path: Path) -> FrameFile | None:
+def mend(torn: Path, path: Path, compression: CompressionType = CompressionType.NONE) -> FrameFile | None:
     """Write the whole frames of a torn file to ``path`` and remove the torn one; None where there are none.
 
     Killed in between, the torn file is still there and can be mended again.
     """
     new = path.with_name(path.name + ".mended")
     part_of(new).unlink(missing_ok=True)
-    mended = copy_frames(torn, new)
+    mended = copy_frames(torn, new, compression=compression)
     if mended is not None:
         os.replace(new, path)
         mended = FrameFile(path, mended.stamps_ns, mended.greys, mended.size_bytes)
@@ -245,13 +245,19 @@ def mend(torn: Path, path: Path) -> FrameFile | None:
     return mended
 
 
-def copy_frames(source: Path, path: Path, keep: Sequence[bool] | None = None) -> FrameFile | None:
+def copy_frames(
+    source: Path,
+    path: Path,
+    keep: Sequence[bool] | None = None,
+    *,
+    compression: CompressionType = CompressionType.NONE,
+) -> FrameFile | None:
     """Copy the frames of a file, or those with a true entry in ``keep``, to a new file; None where there are none."""
     writer: FrameFileWriter | None = None
     try:
         for index, frame in enumerate(raw_frames(source)):
             if keep is None or keep[index]:
-                writer = writer or FrameFileWriter(path)
+                writer = writer or FrameFileWriter(path, compression)
                 writer.add(frame, grey_of(frame))
         return writer.close() if writer else None
     except StoreError:

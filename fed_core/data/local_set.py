@@ -71,6 +71,7 @@ class LocalSet:
 
     def __init__(self, folder: Path, limit_bytes: int, options: SetOptions, *, replaces: bool) -> None:
         self._folder, self._options, self._replaces = folder, options, replaces
+        self._compression = _COMPRESSIONS[options.record_compression]
         # A fiftieth is for the lists of files, here and in a snapshot.
         self._limit_bytes = limit_bytes - limit_bytes // 50
         self._file_bytes = min(max(options.segment_bytes, limit_bytes // 128), limit_bytes // 8)
@@ -185,7 +186,7 @@ class LocalSet:
             new = gone.path.with_name(gone.path.name + ".thinned")
             part_of(new).unlink(missing_ok=True)
             with suppress(StoreError):  # no room even for that: then the whole file goes
-                thinned = copy_frames(gone.path, new, frames_to_keep(greys, which))
+                thinned = copy_frames(gone.path, new, frames_to_keep(greys, which), compression=self._compression)
         if thinned is not None:
             thinned.path.replace(gone.path)
             self._files.insert(which, FrameFile(gone.path, thinned.stamps_ns, thinned.greys, thinned.size_bytes))
@@ -210,7 +211,7 @@ class LocalSet:
         for path in [*paths, *self._folder.glob("*.mcap.part")]:
             file = _read_closed(path)
             if file is None:
-                file, text = _mended(path)
+                file, text = _mended(path, self._compression)
                 told.append(text)
             if file is not None and len(file):
                 files[file.path] = file
@@ -233,10 +234,10 @@ def _read_closed(path: Path) -> FrameFile | None:
         return None
 
 
-def _mended(torn: Path) -> tuple[FrameFile | None, str]:
+def _mended(torn: Path, compression: CompressionType) -> tuple[FrameFile | None, str]:
     """Mend a file that was not closed; return it and what people should know."""
     try:
-        file = mend(torn, torn.with_name(torn.name.removesuffix(".part")))
+        file = mend(torn, torn.with_name(torn.name.removesuffix(".part")), compression)
     except (StoreError, OSError) as err:
         return None, f"{torn.name} was cut off and cannot be mended now: {err}"
     return file, f"{torn.name} was cut off: its {len(file) if file else 0} whole frames are kept"

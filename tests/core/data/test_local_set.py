@@ -148,6 +148,15 @@ def test_power_loss_while_a_file_is_written(tmp_path: Path) -> None:
         assert bag.message_count == 12
 
 
+def test_compressed_files_stay_so_when_they_are_rewritten(tmp_path: Path) -> None:
+    local = open_set(tmp_path, record_compression="zstd")
+    fill(local, 0, 3)
+    part = part_of(tmp_path / "samples" / "samples_0.mcap")
+    (tmp_path / "samples" / "samples_1.mcap.part").write_bytes(part.read_bytes())
+    again = open_set(tmp_path, record_compression="zstd")
+    assert again.num_frames == 6 and again.size_bytes < 6 * 3 * 56 * 76, "less than the colour images alone"
+
+
 def test_closed_file_that_is_torn_all_the_same(tmp_path: Path) -> None:
     local = open_set(tmp_path)
     fill(local, 0, 7)
