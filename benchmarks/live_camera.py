@@ -148,7 +148,8 @@ def main() -> None:
     print(json.dumps({"ready": True}), flush=True)
     for line in sys.stdin:
         print(json.dumps(carry_out(camera, *line.split())), flush=True)
-    rclpy.shutdown()
+    executor.shutdown()
+    rclpy.try_shutdown()
 
 
 if __name__ == "__main__":

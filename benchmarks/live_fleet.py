@@ -190,8 +190,11 @@ class Fleet:
         """Return self."""
         return self
 
-    def __exit__(self, *error: object) -> None:
-        """End what still runs."""
+    def __exit__(self, kind: object, *error: object) -> None:
+        """End what still runs; after an error, tell what the nodes wrote last."""
+        if kind is not None:
+            for log in sorted((self.folder / "log").glob("*.log")):
+                sys.stderr.write(f"{log.name}: {log.read_text(encoding='utf-8')[-1500:]}\n")
         self.camera.close()
         if self._bare is not None and self._bare.stdin is not None:
             self._bare.stdin.close()
