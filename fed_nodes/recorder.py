@@ -124,7 +124,7 @@ class Recorder:
             node.get_logger().warning(self._store.mended)
         self._trouble, self._syncing = "", threading.Thread()
         self._last_s = self._synced_s = time.monotonic()
-        self._sensors: Any = None
+        self._sensors: FramePairer | LabelledSets | LabelledScans | None = None
         if self._store.num_frames >= config.record_frames and self.source() is None:
             self._offer(_START)
         if self.source() is None or config.record_after == CONTINUE:
@@ -163,7 +163,7 @@ class Recorder:
         store, refused = self._store, self._keyframes.refused
         values = {"recorded_frames": str(store.num_frames), "recorded_bytes": str(store.size_bytes)}
         values |= {f"left_out_{why.replace(' ', '_')}": str(number) for why, number in sorted(refused.items())}
-        counts = self._sensors.counts() if hasattr(self._sensors, "counts") else {}
+        counts = self._sensors.counts() if self._sensors is not None else {}
         return {**values, **counts, **health_values(self._topics())}
 
     def close(self) -> None:
@@ -173,7 +173,7 @@ class Recorder:
             self._store.close()
 
     def _topics(self) -> list[SensorTopic]:
-        return list(getattr(self._sensors, "topics", ()))
+        return self._sensors.topics if self._sensors is not None else []
 
     def _stop_listening(self) -> None:
         sensors, self._sensors = self._sensors, None

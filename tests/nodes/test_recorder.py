@@ -27,6 +27,7 @@ class Sensors:
 
     def __init__(self, use: Callable[[Any], None], wanted: Callable[[int], bool]) -> None:
         self._use, self._wanted, self.is_open = use, wanted, True
+        self.topics: list[Any] = []
 
     def send(self, index: int, level: int | None = None, size: tuple[int, int] = (12, 16)) -> None:
         frame = make_frame(index, level, size=size)
