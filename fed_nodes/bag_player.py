@@ -18,9 +18,10 @@ from fed_core.errors import ConfigError, DataError
 from fed_nodes import qos
 from fed_nodes.convert.images import to_stamp
 from fed_nodes.recorded_types import message_class
+from fed_nodes.static_frames import STATIC_FRAMES
 
 #: Topics that keep their absolute name: who transforms listens there.
-_FRAMES = ("/tf", "/tf_static")
+_FRAMES = ("/tf", STATIC_FRAMES)
 _CLOCK_EVERY_NS = 10_000_000
 _DEPTHS = (10, 1000)  # queue where the bag tells none; largest, and where nothing may be lost
 
@@ -103,10 +104,6 @@ class BagPlayer:
             self._clock.publish(Clock(clock=to_stamp(log_ns)))
         publisher.publish(data)
 
-    def close(self) -> None:
-        """Close the bag."""
-        self._bag.close()
-
     def _names_played(self) -> set[str]:
         return {connection.topic for connection in self._played}
 
@@ -140,20 +137,21 @@ class BagPlayer:
             raise DataError("the replay has a clock of its own, of the record times")
         kind = message_class(carried.name, field_names(carried))
         try:
-            return self._node.create_publisher(kind, name, _profile(connection.ext, reliable=self._reliable))
+            return self._node.create_publisher(kind, name, _profile(connection, reliable=self._reliable))
         except (InvalidTopicNameException, ValueError) as err:
             raise DataError(f"{name!r} is no name of a topic in ROS 2; give it another with topics") from err
 
 
-def _profile(ext: Any, *, reliable: bool) -> QoSProfile:
+def _profile(connection: Any, *, reliable: bool) -> QoSProfile:
     """Return what publishers offered; reliable where nothing is told, which suits readers of both kinds."""
     low, high = _DEPTHS
+    ext, latched = connection.ext, reliable or connection.topic == STATIC_FRAMES
     if hasattr(ext, "latching"):  # ROS 1, always reliable
-        return qos.recorded(reliable=True, latched=reliable or bool(ext.latching), depth=high if reliable else low)
+        return qos.recorded(reliable=True, latched=latched or bool(ext.latching), depth=high if reliable else low)
     offered = ext.offered_qos_profiles
     best_effort = any(profile.reliability is QosReliability.BEST_EFFORT for profile in offered)
-    latched = any(profile.durability is QosDurability.TRANSIENT_LOCAL for profile in offered)
+    latched = latched or any(profile.durability is QosDurability.TRANSIENT_LOCAL for profile in offered)
     # Several publishers of a latched topic (static frames) had a queue each; what all of them said must be kept.
     depth = max((profile.depth for profile in offered), default=0) or low
     depth = high if reliable else min(max(depth, low) if latched else depth, high)
-    return qos.recorded(reliable=reliable or not best_effort, latched=reliable or latched, depth=depth)
+    return qos.recorded(reliable=reliable or not best_effort, latched=latched, depth=depth)

@@ -229,3 +229,20 @@ def test_kitti_plays_camera_depth_and_laser(fleet: Fleet, shared_data: Path) -> 
     points = points_from_msg(cloud)
     np.testing.assert_array_equal(points[:, :4], np.fromfile(folder / "velodyne/000001.bin", "<f4").reshape(-1, 4))
     assert not points[:, 4].any()
+
+
+def test_static_frames_are_latched_and_keep_their_name_and_the_clock_is_our_own(fleet: Fleet) -> None:
+    frames, clock = write_texts(fleet.folder / "frames", "/tf_static"), write_texts(fleet.folder / "clock", "/clock")
+    process = fleet.replay("spot", frames, task="any", source={"bag": str(frames)}, reliable=False)
+    process.wait_line(r".*played 1 of 1 messages of frames")
+    fleet.watcher.watch(String, "/tf_static", ALL)
+    fleet.watcher.wait("/tf_static", lambda m: m.data == "hello")  # though it came late
+    refused(fleet, "the replay has a clock of its own", task="any", source={"bag": str(clock)})
+
+
+def test_kitti_depth_plays_at_recorded_speed(fleet: Fleet, shared_data: Path) -> None:
+    for topic, kind in {COLOUR: Image, "/spot/camera/camera_info": CameraInfo}.items():
+        fleet.watcher.watch(kind, topic, qos.SENSORS_RELIABLE)
+    sequence = open_sequence(shared_data / "depth_kitti")
+    fleet.replay("spot", shared_data / "depth_kitti", speed=2.0)
+    fleet.watcher.until(lambda: colours(fleet) == [sequence[index].stamp_ns for index in range(3)])
