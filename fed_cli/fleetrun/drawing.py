@@ -66,13 +66,13 @@ def _head(state: FleetState, canvas: Canvas, title: str) -> list[Text]:
     done = sum(robot["reported"] for robot in robots)
     moved = (fleet["sent_bytes"] + fleet["received_bytes"]) / _MB
     parts = [f"round {fleet['round']}/{fleet['rounds']}", fleet["phase"]]
-    if robots:
+    if robots and fleet["phase"] in ("training", "aggregating"):
         bar = canvas.marks.bar(done / len(robots), 20 if canvas.width >= _ROOMY else 10)
         parts.append(f"{bar} {done}/{len(robots)} reported")
     left_s = state.deadline_left_s()
     if left_s is not None and fleet["phase"] == "training":
         parts.append(f"{_duration(left_s)} left")
-    parts.append(f"{moved:.1f} MB moved")
+    parts.append(f"{moved:.1f} MB")
     lines = [first, _line("   ".join(parts))]
     if fleet.get("waiting_for"):
         lines.append(_line(f"waiting for {fleet['waiting_for']}", "dim"))
@@ -113,6 +113,8 @@ def _robots(state: FleetState, canvas: Canvas, room: int) -> list[RenderableType
     return [table, *([_line(f"and {hidden} robots more; a higher window shows them", "dim")] if hidden else [])]
 
 
+#: Head of the dots, before the digits.
+_IN = "in "
 _ALWAYS = ("robot", "doing", "", "loss", "samp/s", "MB")
 
 
@@ -120,7 +122,6 @@ def _row(state: FleetState, canvas: Canvas, name: str, member: dict[str, Any], e
     robot, roomy = state.robots.get(name, {}), canvas.width >= _ROOMY
     loss, speed = robot.get("loss"), robot.get("samples_per_s")
     clusters = member.get("clusters", [])
-    dots = len(every) <= _MOST_DOTS
     losses = state.losses(name)
     return {
         "robot": name if canvas.width >= _WIDE else _short(name, 16),
@@ -132,9 +133,15 @@ def _row(state: FleetState, canvas: Canvas, name: str, member: dict[str, Any], e
         "MB": f"{(robot.get('sent_bytes', 0) + robot.get('received_bytes', 0)) / _MB:.1f}",
         "shares": _shares(state, name),
         "refused": str(member["refused"]) if member.get("refused") else "",
-        "clusters": canvas.marks.memberships(clusters, every) if dots else " ".join(map(str, clusters)),
+        "clusters": _clusters(canvas, clusters, every),
         "says": robot.get("text", "") if canvas.width >= _WIDE else "",
     }
+
+
+def _clusters(canvas: Canvas, clusters: Sequence[int], every: Sequence[int]) -> str:
+    if not every or len(every) > _MOST_DOTS:
+        return " ".join(map(str, clusters))
+    return " " * len(_IN) + canvas.marks.memberships(clusters, every)
 
 
 def _short(name: str, width: int) -> str:
@@ -145,7 +152,7 @@ def _short(name: str, width: int) -> str:
 
 def _dots_head(every: Sequence[int]) -> str:
     """Return the last digit of each cluster's number, above its dots."""
-    return "".join(str(cluster % 10) for cluster in every)
+    return _IN + "".join(str(cluster % 10) for cluster in every)
 
 
 def _shares(state: FleetState, name: str) -> str:

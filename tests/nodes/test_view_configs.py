@@ -94,3 +94,10 @@ def test_panels_of_foxglove_fit_their_topics(path: Path) -> None:
             assert types_of(panel["topicPath"]), name
         else:
             assert types_of(panel["topicToRender"]) == {TYPES[kind]}, name
+
+
+def test_what_is_said_once_is_latched_so_that_recorders_get_it() -> None:
+    said_once = {"fed_msgs/msg/Selection", "fed_msgs/msg/RoundPlan", "fed_msgs/msg/FleetStatus"}
+    rows = [row for rows in NODES.values() for row in rows if row.way == PUB and row.type in said_once]
+    assert {row.type for row in rows} == said_once
+    assert {policy(getattr(qos, row.qos)) for row in rows} == {("reliable", "transient_local")}

@@ -65,7 +65,7 @@ def test_head_tells_run_round_deadline_and_bytes() -> None:
         "training",
         "█████░░░░░ 1/2 reported",
         "3:34 min left",
-        "41.2 MB moved",
+        "41.2 MB",
     ]
 
 
@@ -78,9 +78,16 @@ def test_robots_have_a_sparkline_of_losses_and_dots_for_clusters() -> None:
     lines = [robot("a", loss, number) for number, loss in ((1, 3.0), (2, 2.0), (3, 1.0))]
     state = state_of(fleet(member("a", [0, 2]), member("b", [1])), *lines)
     head, row, other = text(state)[2:5]
-    assert head.rstrip().endswith("012")
+    assert head.rstrip().endswith(" in 012")
     assert row.split() == ["a", "training", "████░░░░", "1.000", "█▅▁", "41", "3.1", "●·●"]
     assert other.split()[:2] == ["b", "registered"] and other.rstrip().endswith("·●·")
+
+
+def test_many_clusters_are_listed_by_number_and_none_take_no_room() -> None:
+    many = text(state_of(fleet(*(member(f"r{n:02d}", [n, n + 1]) for n in range(20)))))
+    assert many[2].rstrip().endswith("clusters") and many[5].rstrip().endswith(" 2 3")
+    none = text(state_of(fleet(member("a", []))))
+    assert none[2].split() == ["robot", "doing", "loss", "samp/s", "MB"]
 
 
 def test_a_new_run_begins_new_sparklines() -> None:
