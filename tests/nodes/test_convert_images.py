@@ -1,7 +1,9 @@
 """Images to arrays and back: encodings, padded rows, sizes that do not fit, cameras that do not fit their images."""
 
 import math
+import re
 from array import array
+from pathlib import Path
 from typing import Any
 
 import cv2
@@ -12,7 +14,7 @@ from hypothesis import strategies as st
 from sensor_msgs.msg import CameraInfo, CompressedImage, Image
 from std_msgs.msg import Header
 
-from fed_core.data.images import decode_colour
+from fed_core.data.images import COLOUR_ENCODINGS, DEPTH_ENCODINGS, decode_colour
 from fed_core.errors import DataError, EncodingError, FedError
 from fed_core.types import DepthFrame
 from fed_nodes.convert import cameras, images
@@ -308,3 +310,10 @@ def test_any_camera_info_is_used_or_refused(k: list[float], d: list[float], mode
         assert len(str(err)) < 300
     else:
         assert found.shape == RGB.shape and np.isfinite(matrix).all()
+
+
+@pytest.mark.parametrize(("row", "known"), [("colour", COLOUR_ENCODINGS), ("depth", DEPTH_ENCODINGS)])
+def test_the_guide_lists_what_is_read(row: str, known: tuple[str, ...]) -> None:
+    guide = (Path(__file__).resolve().parents[2] / "docs/your_robot.md").read_text()
+    (told,) = re.findall(rf"^\| {row} \| (.*) \|$", guide, re.MULTILINE)
+    assert sorted(re.findall("`(.*?)`", told)) == sorted(known)
