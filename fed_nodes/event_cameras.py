@@ -44,7 +44,7 @@ class EventCameras:
     """
 
     def __init__(self, node: Node, recording: M3edSequence, place: Callable[[int], int], *, reliable: bool) -> None:
-        profile = qos.SENSORS_RELIABLE if reliable else qos.SENSORS
+        profile = qos.SENSORS_RELIABLE if reliable else qos.DRIVERS
         self._recording, self._place = recording, place
         self.colour_distortion = (*recording.camera.distortion, 0.0)
         known = {name: topic for name, topic in INFOS.items() if name in recording.cameras}

@@ -23,7 +23,7 @@ class FramePublisher:
     """Publishes frames on a robot's sensor topics and its relative clock."""
 
     def __init__(self, node: Node, *, reliable: bool) -> None:
-        profile = qos.SENSORS_RELIABLE if reliable else qos.SENSORS
+        profile = qos.SENSORS_RELIABLE if reliable else qos.DRIVERS
         self._colour = node.create_publisher(Image, COLOUR, profile)
         self._depth = node.create_publisher(Image, DEPTH, profile)
         self._info = node.create_publisher(CameraInfo, INFO, profile)

@@ -43,7 +43,7 @@ class LaserScans:
 
     def __init__(self, node: Node, recording: KittiScans, place: Callable[[int], int], *, reliable: bool) -> None:
         self._recording, self._place = recording, place
-        profile = qos.SENSORS_RELIABLE if reliable else qos.SENSORS
+        profile = qos.SENSORS_RELIABLE if reliable else qos.DRIVERS
         self._points = node.create_publisher(PointCloud2, CLOUD, profile)
         pose = pose_of(np.linalg.inv(recording.camera(place(0)).from_lidar))
         shift = Vector3(x=pose.position.x, y=pose.position.y, z=pose.position.z)

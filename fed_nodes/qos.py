@@ -12,6 +12,14 @@ SENSORS = QoSProfile(
     reliability=ReliabilityPolicy.BEST_EFFORT,
     durability=DurabilityPolicy.VOLATILE,
 )
+#: What a replay publishes, as the driver of a sensor does. REP 2003: drivers publish with the default of the system,
+#: which fits every reader, and readers use the profile above.
+DRIVERS = QoSProfile(
+    history=HistoryPolicy.KEEP_LAST,
+    depth=10,
+    reliability=ReliabilityPolicy.RELIABLE,
+    durability=DurabilityPolicy.VOLATILE,
+)
 #: Frames of which none may be lost (our replays). Transient local closes the gap between the moments at which writer
 #: and reader know of each other; both sides must use it.
 SENSORS_RELIABLE = QoSProfile(

@@ -34,7 +34,7 @@ class RigPublisher:
     """
 
     def __init__(self, node: Node, first: BevFrame, *, reliable: bool) -> None:
-        profile = qos.SENSORS_RELIABLE if reliable else qos.SENSORS
+        profile = qos.SENSORS_RELIABLE if reliable else qos.DRIVERS
         self._cameras = first.cameras
         self._names = names_of(first.cameras)
         self._pairs = [

@@ -34,7 +34,7 @@ class ScanPublisher:
     """
 
     def __init__(self, node: Node, first: DetectionFrame, *, reliable: bool) -> None:
-        profile = qos.SENSORS_RELIABLE if reliable else qos.SENSORS
+        profile = qos.SENSORS_RELIABLE if reliable else qos.DRIVERS
         self._names = first.cameras
         self._images = [node.create_publisher(Image, f"{name}/image_raw", profile) for name in self._names]
         self._infos = [node.create_publisher(CameraInfo, f"{name}/camera_info", profile) for name in self._names]

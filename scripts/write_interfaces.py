@@ -91,9 +91,9 @@ NODES: dict[str, list[Row]] = {
         HEALTH,
     ],
     "replay": [
-        Row(PUB, "camera/image_raw", IMAGE, "SENSORS", "colour, rgb8"),
-        Row(PUB, "camera/depth/image_raw", IMAGE, "SENSORS", "depth, 32FC1 [m]"),
-        Row(PUB, "camera/camera_info", INFO, "SENSORS", "calibration"),
+        Row(PUB, "camera/image_raw", IMAGE, "DRIVERS", "colour, rgb8"),
+        Row(PUB, "camera/depth/image_raw", IMAGE, "DRIVERS", "depth, 32FC1 [m]"),
+        Row(PUB, "camera/camera_info", INFO, "DRIVERS", "calibration"),
         Row(PUB, "clock", "rosgraph_msgs/msg/Clock", "SENSORS", "time of the recording, in this namespace only"),
         HEALTH,
     ],
@@ -181,35 +181,35 @@ SOMETIMES: dict[str, list[tuple[str, list[Row]]]] = {
             "With an M3ED recording also (and, where `tf2_msgs` is installed, the cameras' static frames on "
             "`/tf_static`):",
             [
-                Row(PUB, "prophesee/left/camera_info", INFO, "SENSORS", "left event camera, frame prophesee_left"),
-                Row(PUB, "prophesee/right/camera_info", INFO, "SENSORS", "right event camera, frame prophesee_right"),
-                Row(PUB, "prophesee/left/depth/image_raw", IMAGE, "SENSORS", "depth as published, left, 32FC1 [m]"),
+                Row(PUB, "prophesee/left/camera_info", INFO, "DRIVERS", "left event camera, frame prophesee_left"),
+                Row(PUB, "prophesee/right/camera_info", INFO, "DRIVERS", "right event camera, frame prophesee_right"),
+                Row(PUB, "prophesee/left/depth/image_raw", IMAGE, "DRIVERS", "depth as published, left, 32FC1 [m]"),
             ],
         ),
         (
             "With `task: bev`, instead of camera and depth (and, where `tf2_msgs` is installed, the cameras' static "
             "frames on `/tf_static`); cameras are called front, right, left, back:",
             [
-                Row(PUB, "<camera>/image_raw", IMAGE, "SENSORS", "images, rgb8, all of a frame with one stamp"),
-                Row(PUB, "<camera>/camera_info", INFO, "SENSORS", "calibration"),
-                Row(PUB, "truth/occupancy", GRID, "SENSORS", "the true map, 0, 100, or -1 where no camera looks"),
+                Row(PUB, "<camera>/image_raw", IMAGE, "DRIVERS", "images, rgb8, all of a frame with one stamp"),
+                Row(PUB, "<camera>/camera_info", INFO, "DRIVERS", "calibration"),
+                Row(PUB, "truth/occupancy", GRID, "DRIVERS", "the true map, 0, 100, or -1 where no camera looks"),
             ],
         ),
         (
             "With `task: detection`, instead of camera and depth (and, where `tf2_msgs` is installed, the sensors' "
             "static frames on `/tf_static`); sensors have nuScenes' names:",
             [
-                Row(PUB, "<camera>/image_raw", IMAGE, "SENSORS", "images, rgb8, all of a frame with one stamp"),
-                Row(PUB, "<camera>/camera_info", INFO, "SENSORS", "calibration"),
-                Row(PUB, "LIDAR_TOP/points", CLOUD, "SENSORS", "x, y, z [m], intensity, time_lag [s]; frame lidar_top"),
-                Row(PUB, "truth/boxes", MARKERS, "SENSORS", "the true boxes, in the frame of the cloud"),
-                Row(PUB, "odometry", ODOMETRY, "SENSORS", "base_link in map"),
+                Row(PUB, "<camera>/image_raw", IMAGE, "DRIVERS", "images, rgb8, all of a frame with one stamp"),
+                Row(PUB, "<camera>/camera_info", INFO, "DRIVERS", "calibration"),
+                Row(PUB, "LIDAR_TOP/points", CLOUD, "DRIVERS", "x, y, z [m], intensity, time_lag [s]; frame lidar_top"),
+                Row(PUB, "truth/boxes", MARKERS, "DRIVERS", "the true boxes, in the frame of the cloud"),
+                Row(PUB, "odometry", ODOMETRY, "DRIVERS", "base_link in map"),
             ],
         ),
         (
             "With a KITTI recording that has laser scans also (and, where `tf2_msgs` is installed, the frame of the "
             "LiDAR on `/tf_static`):",
-            [Row(PUB, "lidar/points", CLOUD, "SENSORS", "x, y, z [m], intensity; frame velodyne")],
+            [Row(PUB, "lidar/points", CLOUD, "DRIVERS", "x, y, z [m], intensity; frame velodyne")],
         ),
         (
             "With `task: any`, instead of camera and depth (`clock` stays), every topic of the bag whose type is "
@@ -252,9 +252,10 @@ is. `inference` is a lifecycle node and has the usual services of one; `score` p
   16UC1 in millimetres, 0 = unknown.
 - **Frames** (REP 105): outputs keep stamp and frame of their input: depth is in the optical frame of its image, boxes
   in the frame of their cloud. `occupancy` is in `base_frame`. Only a replay names frames itself (`base_link`, `map`).
-- **Quality of service** (REP 2003): sensors are read best effort, so that every driver's publisher fits. `occupancy` is
-  no map in the sense of that REP but what the vehicle sees now, gone with the next picture: reliable and volatile, as
-  all outputs of `inference`. Who shows it in RViz's Map display sets its durability to volatile.
+- **Quality of service** (REP 2003): sensors are read best effort, so that every driver's publisher fits, and replays
+  publish reliably, so that every reader fits. `occupancy` is no map in the sense of that REP but what the vehicle sees
+  now, gone with the next picture: reliable and volatile, as all outputs of `inference`. Who shows it in RViz's Map
+  display sets its durability to volatile.
 - **Diagnostics**: each node publishes one status a second, named `<node>: state`, with the robot or the run as hardware
   id; WARN and ERROR say in words what is wrong. A node that is gone is silent, which tools show as stale.
 - **Exit codes**: 0 it was told to stop (SIGINT, SIGTERM) or has done its work, 1 it failed while it ran, 2 it could not

@@ -1,19 +1,22 @@
 """What people expect of every node: exit codes, parameters that survive a dump, topics that can be remapped."""
 
+import dataclasses
 import re
 import signal
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from diagnostic_msgs.msg import DiagnosticArray
-from rcl_interfaces.srv import GetParameters, ListParameters, SetParameters
+from rcl_interfaces.srv import DescribeParameters, GetParameters, ListParameters, SetParameters
 from rclpy.parameter import Parameter, parameter_value_to_python
 
-from fed_nodes import qos
+from fed_nodes import params, qos
 from scripts.write_interfaces import CLI, NODES, SRV
+from scripts.write_interfaces import PARAMETERS as CLASSES
 from tests.ros.fleets import NETWORK, Fleet, record
 
 PARAMETERS: dict[str, dict[str, Any]] = {
@@ -99,6 +102,14 @@ def dump(fleet: Fleet, node: str) -> dict[str, Any]:
     return dict(zip(names, map(parameter_value_to_python, values), strict=True))
 
 
+def frozen(fleet: Fleet, node: str, names: Iterable[str]) -> dict[str, bool]:
+    """Return which parameters cannot be changed."""
+    client = fleet.watcher.node.create_client(DescribeParameters, f"{node}/describe_parameters")
+    assert client.wait_for_service(30.0)
+    found = fleet.watcher.call(client, DescribeParameters.Request(names=list(names))).descriptors
+    return {descriptor.name: descriptor.read_only for descriptor in found}
+
+
 def write(path: Path, node: str, values: dict[str, Any]) -> Path:
     """Write a dump as ``ros2 param dump`` does, dots as nested keys."""
     tree: dict[str, Any] = {}
@@ -118,6 +129,9 @@ def test_a_dump_starts_the_same_node_again(fleet: Fleet, name: str) -> None:
     before = dump(fleet, node)
     for key, value in PARAMETERS[name].items():
         assert (yaml.safe_load(before[key]) if isinstance(value, dict) else before[key]) == value
+    ours = [field for cls in CLASSES[name] for field in dataclasses.fields(cls)]
+    assert {field.name for field in ours} <= set(before)
+    assert frozen(fleet, node, [f.name for f in ours]) == {f.name: not params.is_live(f) for f in ours}
     assert first.stop(signal.SIGINT, 30.0) == 0
     path = write(fleet.folder / "dump.yaml", node, before)
     command = [sys.executable, "-m", f"fed_nodes.{name}", "--ros-args", "-r", "__ns:=/spot", "--params-file", str(path)]

@@ -153,7 +153,7 @@ def told_rows(node: str, namespace: str, reliable: bool) -> set[tuple[str, str, 
     for row in NODES[node]:
         reader = {"inference": "live_inference"}.get(node, namespace.strip("/"))
         profile = row.qos
-        if profile == "SENSORS" and reliable and row.name != "clock":
+        if profile in ("SENSORS", "DRIVERS") and reliable and row.name != "clock":
             profile = "SENSORS_RELIABLE"
         readers = ("forest", "brick", "live_inference") if row.name.endswith("<reader>") else ("forest", "brick")
         for other in readers:
