@@ -181,7 +181,6 @@ def train(
     plan = _epochs([len(order) for order in balanced] or [len(dataset)] * config.local_epochs, config)
     state.num_epochs, state.num_steps = len(plan), sum(len(epoch) for epoch in plan)
     precision = make_precision(config.precision, device, kept)
-    turned = config.channels_last and precision.is_half and device.type == "cuda"
 
     def batch_of(indexes: Sequence[int]) -> Any:
         return task.move(task.batch(dataset, indexes, rng if config.augment else None), device)
@@ -189,7 +188,7 @@ def train(
     loop = _Loop(task, rule, state, config, course=course, precision=precision, batch_of=batch_of)
     put_back(state, {entry: array for entry, array in kept.items() if not entry.startswith("scaler/")})
     meter = _Meter(state.num_steps, on_progress)
-    with seeded(seed, device), channels_last(state.model, turned):
+    with seeded(seed, device), channels_last(state.model, config.channels_last and precision.on_tensor_cores):
         rule.begin(state)
         for state.epoch, sizes in enumerate(plan):
             meter.losses.clear()

@@ -32,9 +32,9 @@ class Precision:
             self._scaler.load_state_dict({**found, "_growth_tracker": int(kept[_GOOD_STEPS])})
 
     @property
-    def is_half(self) -> bool:
-        """Whether the forward pass runs in half precision."""
-        return self._dtype is not None
+    def on_tensor_cores(self) -> bool:
+        """Whether convolutions run in half precision on a GPU."""
+        return self._dtype is not None and self._device == "cuda"
 
     def forward(self) -> AbstractContextManager[object]:
         """Return the context of forward pass and loss."""

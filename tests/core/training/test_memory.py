@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import weakref
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,13 +16,13 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fed_core.strategies.base import LocalRule, LocalState
+from fed_core.strategies.base import LocalRule, LocalState, make_strategy
 from fed_core.tasks.depth.task import DepthTask
 from fed_core.training.divergence import Measure, shared_divergence
 from fed_core.training.local import TrainConfig, TrainOutcome, train
 from fed_core.training.memory import SMALLEST_PART, in_parts, is_out_of_memory
 from tests.core.training.test_local import PLAIN, prepared, state_of
-from tests.core.training.tiny import TinyDepth, state_arrays, tiny
+from tests.core.training.tiny import TinyDepth, signature, state_arrays, tiny
 
 CPU_TEXT = "DefaultCPUAllocator: can't allocate memory: you tried to allocate 400000000 bytes."
 
@@ -179,6 +180,32 @@ def test_each_part_of_a_step_has_a_divergence_of_its_own() -> None:
 
     (first, again), (second, again_second) = values
     assert first == again and second == again_second and first != second
+
+
+@pytest.mark.parametrize(
+    ("method", "options", "figure"),
+    [("daloss", {"C": 0.1}, "step_divergence"), ("feddwa", {"kld_source": "running"}, "divergence")],
+)
+def test_figures_of_a_method_do_not_depend_on_the_parts(method: str, options: dict[str, Any], figure: str) -> None:
+    def figures(task: DepthTask) -> Mapping[str, float]:
+        network = steady()
+        state = state_of(network, 0.5)
+        state.signature, state.forward, state.values = signature(network, "tiny"), task.forward, {"round": 1}
+        config = replace(PLAIN, optimizer="sgd", lr=0.5, local_epochs=3)
+        rule = make_strategy(method, options).local_rule()
+        return train(task, prepared(8, network), config, rule, state, seed=1).result.scalars
+
+    whole, cut = figures(DepthTask()), figures(Patient(2))
+
+    assert set(whole) == set(cut) and whole[figure] > 0
+    assert cut[figure] == pytest.approx(whole[figure], rel=0.05)
+
+
+class Patient(SmallMemory):
+    """Takes whole batches of those who only look."""
+
+    def forward(self, network: Any, batch: Any) -> Any:
+        return super().forward(network, batch) if torch.is_grad_enabled() else DepthTask.forward(self, network, batch)
 
 
 def test_what_failed_is_let_go_before_the_next_try() -> None:

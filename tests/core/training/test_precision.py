@@ -102,3 +102,11 @@ def test_on_the_cpu_the_layout_option_changes_no_bit(precision: str) -> None:
     run(on, replace(PLAIN, precision=precision, channels_last=True))
     run(off, replace(PLAIN, precision=precision, channels_last=False))
     assert all(torch.equal(tensor, off.state_dict()[name]) for name, tensor in on.state_dict().items())
+
+
+@pytest.mark.parametrize(
+    ("name", "device", "expected"),
+    [("bf16", "cuda", True), ("bf16", "cpu", False), ("fp32", "cuda", False), ("fp32", "cpu", False)],
+)
+def test_tensor_cores_work_in_half_precision_on_a_gpu(name: str, device: str, expected: bool) -> None:
+    assert Precision(name, torch.device(device), {}).on_tensor_cores is expected
