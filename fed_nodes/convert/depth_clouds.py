@@ -76,7 +76,7 @@ def depth_to_cloud(depth_m: npt.NDArray[np.float32], rgb: npt.NDArray[np.uint8],
         row_step=step * width,
         is_dense=False,
     )
-    msg.data.frombytes(memoryview(table).cast("B"))  # the setter would copy once more
+    msg.data.frombytes(table.data.cast("B"))  # the setter would copy once more
     return msg
 
 
