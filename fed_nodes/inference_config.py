@@ -41,7 +41,7 @@ class InferenceConfig:
         live=True,
     )
     drift_frames: int = option(
-        0, help="compare the last so many frames with those of the choice; 0 = never", unit="count", high=100_000, low=0
+        0, help="compare the last so many frames with those of the choice; 0 = never", unit="count", low=0, high=100_000
     )
     drift_threshold: float = option(
         0.0, help="a larger distance of the two starts a new sequence; 0 = it is only told", low=0.0
@@ -70,6 +70,8 @@ class InferenceConfig:
 
     def __post_init__(self) -> None:
         check(self)
+        if self.drift_frames == 1:
+            raise ConfigError("drift_frames is 1; at least 2 frames can be described, 0 switches it off")
         if self.robot_dir and not self.robot_id:
             raise ConfigError("robot_dir is set, but not robot_id; name the robot whose folder it is")
         if self.lidar:

@@ -24,6 +24,7 @@ from fed_core.types import Descriptor
 from fed_core.wire.codec import load_memory
 from fed_nodes import qos
 from fed_nodes.convert import fleet as convert
+from fed_nodes.drift import DriftWatch
 from fed_nodes.fleet_models import FleetModels
 from fed_nodes.host import RoleHost
 from fed_nodes.inference_config import InferenceConfig
@@ -55,6 +56,7 @@ class LiveInference:
         self._problem, self._wrong_task, self._said = "", "", ""
         self._models: tuple[str, int] = ("", 0)  # keys and round of what serves
         self._sequences = SequenceCutter(config.gap_s, config.descriptor_frames)
+        self._drift = DriftWatch(config.drift_frames, config.descriptor_frames, config.drift_threshold)
         self._last_image_s = float("inf")
         self._opened = ExitStack()
 
@@ -113,6 +115,8 @@ class LiveInference:
         problem = self._wrong_task or self._problem
         keys, number = self._models
         values = {**_told(self._serving.counts()), "models": keys, "round": str(number)}
+        if self._config.drift_frames:
+            values["drift"] = f"{self._drift.distance:.3g}"
         values |= {**self._stream.counts(), **health_values(self._stream.topics)}
         return ("warn" if problem else "ok"), problem or self.text, values
 
@@ -167,13 +171,28 @@ class LiveInference:
     def _on_taken(self, taken: Taken) -> None:
         self._serving.offer(taken, taken.sample)  # first of all: it may be predicted while the rest goes on here
         self._last_image_s = time.monotonic()
-        for event in self._sequences.add(taken.header, taken.pictures):
+        events = self._sequences.add(taken.header, taken.pictures)
+        if any(isinstance(event, ev.SequenceStarted) for event in events):
+            self._drift.restart()
+        for event in events:
             self._host.feed(event)
+        wanted = self._drift.add(taken.pictures)
+        if wanted is not None:
+            kind, pictures = wanted
+            self._serving.describe(pictures, kind, partial(self._on_recent, self._sequences.name))
+
+    def _on_recent(self, name: str, recent: Descriptor) -> None:
+        """Compare the last frames with those of the choice, in the thread that describes."""
+        if name == self._sequences.name and self._drift.ends(recent):
+            self._node.get_logger().info(f"{name} ends: it drifted by {self._drift.distance:.3g}")
+            self._sequences.cut()
 
     def _describe(self, effect: ev.DescribeSequence) -> None:
         images = list(self._sequences.images)
 
         def described(descriptor: Descriptor) -> None:
+            if effect.name == self._sequences.name:
+                self._drift.chosen_from(descriptor)
             self._host.post(ev.SequenceDescribed(effect.name, descriptor))
 
         self._serving.describe(images, effect.kind, described)

@@ -7,7 +7,7 @@ arguments and results. Whatever cannot be made raises :class:`RuntimeUnavailable
 import io
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from typing import Any
 
 import numpy as np
@@ -113,7 +113,7 @@ def _exported(network: nn.Module, args: tuple[Any, ...]) -> Runner:
     with torch.no_grad(), _quiet():
         flat(*inputs)
         results = flat.results  # of what kind they are
-        torch.onnx.export(flat, inputs, file, dynamo=False, opset_version=17)
+        torch.onnx.export(flat, inputs, dynamo=True, verbose=False).save(file)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = torch.get_num_threads()
     session = onnxruntime.InferenceSession(file.getvalue(), options, providers=["CPUExecutionProvider"])
@@ -155,7 +155,7 @@ def _filled(tree: Any, tensors: list[Tensor]) -> Any:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep the exporter's warnings out of the node's log."""
-    with warnings.catch_warnings():
+    """Keep what the exporter says, and the graph that it prints where it fails, out of the node's output."""
+    with warnings.catch_warnings(), redirect_stdout(io.StringIO()):
         warnings.simplefilter("ignore")
         yield
