@@ -123,7 +123,8 @@ class BlobServer:
         except (FileNotFoundError, StoreError):
             response.code = ReadCode.NOT_FOUND
         except OSError as err:
-            self._node.get_logger().warning(f"cannot read blob {request.digest[:12]}: {err.strerror}")
+            text = f"cannot read blob {request.digest[:12]}: {err.strerror}"
+            self._node.get_logger().warning(text, throttle_duration_sec=2.0)
             response.code = ReadCode.READ_FAILED
         return response
 

@@ -43,6 +43,28 @@ class Diagnostics:
         self._publisher.publish(msg)
 
 
+class News:
+    """Keeps a log readable: the same text is told again only after a while.
+
+    Args:
+        quiet_s: time before a text is told again.
+        most: texts that are remembered; a sender that invents new ones must not fill the memory.
+    """
+
+    def __init__(self, quiet_s: float = 5.0, most: int = 64) -> None:
+        self._quiet_s, self._most = quiet_s, most
+        self._told: dict[str, float] = {}
+
+    def has(self, text: str, now_s: float) -> bool:
+        """Return whether a text is to be told at monotonic time ``now_s``, and remember it."""
+        last_s = self._told.pop(text, float("-inf"))
+        due = now_s - last_s >= self._quiet_s
+        self._told[text] = now_s if due else last_s
+        while len(self._told) > self._most:
+            del self._told[next(iter(self._told))]
+        return due
+
+
 class LastWarning:
     """Logs what people should read, and keeps the last of it for diagnostics.
 

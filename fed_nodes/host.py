@@ -12,6 +12,7 @@ from fed_core.errors import FedError, Refusal
 from fed_core.roles import events as ev
 from fed_core.types import BlobRef
 from fed_nodes.blobs import BlobChannel
+from fed_nodes.diagnostics import News
 
 
 class Role(Protocol):
@@ -72,6 +73,7 @@ class RoleHost:
         self._node, self._role = node, role
         self._carriers = {ev.Log: self._log, **carriers}
         self._inbox = Mailbox(node, self.feed)
+        self._news = News()
 
     def post(self, event: ev.Event) -> None:
         """Hand an event over from any thread."""
@@ -91,6 +93,8 @@ class RoleHost:
                     waiting.append(answer)
 
     def _log(self, effect: Any) -> None:
+        if not self._news.has(effect.text, time.monotonic()):
+            return
         logger = self._node.get_logger()
         # rclpy keeps the severity of each place in the code that logs, and raises where it changes: one line for each.
         if effect.level == "error":
