@@ -15,7 +15,6 @@ from fed_cli.recorded.frames import StaticFrames
 from fed_cli.recorded.outputs import (
     CLOUD,
     GRID,
-    IMAGE,
     MARKERS,
     Output,
     below,
@@ -26,6 +25,7 @@ from fed_cli.recorded.outputs import (
     picture_of,
 )
 from fed_core.data.bag_files import BagFile
+from fed_core.data.bag_topics import IMAGE
 from fed_core.data.images import decode_depth
 from fed_core.errors import DataError
 from fed_core.types import Array
