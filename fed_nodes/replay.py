@@ -96,6 +96,7 @@ class ReplayNode(Node):
     def _step(self) -> None:
         if not self._has_begun and self._config.reliable and self._player.readers() == 0:
             self.get_logger().info("waiting for a reader of the sensor topics", throttle_duration_sec=10.0)
+            self._again(_LOOK_S)
             return
         self._has_begun = True
         for _ in range(_AT_ONCE):
