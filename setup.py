@@ -6,7 +6,7 @@ from setuptools import find_packages, setup
 
 PACKAGE = "fed_perception"
 ROOT = Path(__file__).parent
-_INSTALLED = (".py", ".yaml", ".xml", ".rviz", ".json")
+_INSTALLED = (".py", ".yaml", ".xml", ".rviz", ".json", ".service", ".env")
 
 
 def share(folder: str) -> list[tuple[str, list[str]]]:
@@ -34,6 +34,7 @@ setup(
         (f"share/{PACKAGE}", ["package.xml"]),
         *share("launch"),
         *share("config"),
+        *share("deploy"),
     ],
     # ROS itself and OpenCV come from apt or from requirements/ros.txt; the versions we test with are in requirements/.
     install_requires=[

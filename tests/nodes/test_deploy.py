@@ -80,3 +80,8 @@ def test_settings_of_a_machine_are_known_to_the_unit_or_to_ros() -> None:
     told = {line.split("=", 1)[0] for line in service(UNITS[-1])["Environment"].split("\n")}
     assert names <= told | of_ros
     assert (ROOT / "config/fastdds/fleet.xml").is_file()
+
+
+def test_units_are_installed_with_the_package() -> None:
+    setup = (ROOT / "setup.py").read_text(encoding="utf-8")
+    assert '*share("deploy")' in setup and '".service"' in setup and '".env"' in setup
