@@ -46,9 +46,10 @@ class MonitorReader:
         return self._process.poll() is not None
 
     def last_words(self) -> str:
-        """Return the last line that it wrote into its log."""
-        lines = self._path.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-        return lines[-1].removeprefix("error: ") if lines else "it wrote nothing"
+        """Return the last line of its log that is no more than the rest of another."""
+        lines = self._path.read_text(encoding="utf-8", errors="replace").splitlines()
+        told = [line.strip() for line in lines if line.strip() and not line[0].isspace()]
+        return told[-1].removeprefix("error: ") if told else "it wrote nothing"
 
     def _read(self) -> None:
         for line in self._process.stdout or ():

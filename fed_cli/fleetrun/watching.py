@@ -1,6 +1,7 @@
 """Watches a fleet that somebody else started, through the monitor node."""
 
 import os
+import re
 import signal
 import sys
 import tempfile
@@ -20,6 +21,7 @@ from fed_core.errors import ConfigError, FedError
 
 #: Time between two pictures [s].
 REFRESH_S = 0.5
+_NAMESPACE = re.compile(r"(/[A-Za-z_]\w*)+/?", re.ASCII)
 #: Longest start of the monitor [s].
 START_S = 60.0
 #: How long one picture gathers what comes about once a second: heartbeats, diagnostics, newly found selections [s].
@@ -114,8 +116,10 @@ def _print_line(line: str) -> None:
 @contextmanager
 def _monitor(what: Watch, on_line: Callable[[str], None] | None) -> Iterator[MonitorReader]:
     environment = dict(os.environ) if what.domain_id is None else {**os.environ, "ROS_DOMAIN_ID": str(what.domain_id)}
-    if not what.fleet_ns.startswith("/"):
-        raise ConfigError(f"--fleet-ns {what.fleet_ns!r} is no namespace; it begins with a slash, like /fleet")
+    if not _NAMESPACE.fullmatch(what.fleet_ns):
+        raise ConfigError(
+            f"--fleet-ns {what.fleet_ns!r} is no ROS namespace; it has to look like /fleet or /yard/fleet"
+        )
     node = [sys.executable, "-m", "fed_nodes.monitor", "--ros-args", "-p", f"fleet_ns:={what.fleet_ns}"]
     with tempfile.TemporaryDirectory(prefix="fedperc-top-") as folder:
         monitor = MonitorReader([*tether(), *node], environment, str(Path(folder) / "monitor.log"), on_line)
