@@ -50,12 +50,14 @@ class Stream(Protocol):
     Attributes:
         task: registered name of the task.
         takes: what it takes, for people.
-        topics: sensor topics whose health diagnostics tell.
     """
 
     task: str
     takes: str
-    topics: Sequence[SensorTopic]
+
+    @property
+    def topics(self) -> Sequence[SensorTopic]:
+        """Sensor topics whose health diagnostics tell."""
 
     def open(self, feed: Feed, sensors: QoSProfile, opened: ExitStack) -> None:
         """Open the topics; ``opened`` closes them."""

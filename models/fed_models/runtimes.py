@@ -8,6 +8,7 @@ import io
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -104,19 +105,22 @@ class _Flat(nn.Module):
 def _exported(network: nn.Module, args: tuple[Any, ...]) -> Runner:
     """Return a network that ONNX Runtime runs; the sizes of all tensors are those of the arguments."""
     try:
-        import onnxruntime
+        onnxruntime = import_module("onnxruntime")
+        import_module("onnxscript")  # the exporter needs it
     except ImportError as err:
         text = "runtime onnx needs the packages onnx, onnxscript and onnxruntime"
         raise RuntimeUnavailableError(f"{text}; pip install onnx onnxscript onnxruntime") from err
-    flat, inputs, file = _Flat(network, args).eval(), tuple(_tensors(args)), io.BytesIO()
+    flat, inputs = _Flat(network, args).eval(), tuple(_tensors(args))
     inputs = tuple(tensor.detach().clone() for tensor in inputs)
     with torch.no_grad(), _quiet():
         flat(*inputs)
         results = flat.results  # of what kind they are
-        torch.onnx.export(flat, inputs, dynamo=True, verbose=False).save(file)
+        exported: Any = torch.onnx.export(flat, inputs, dynamo=True, verbose=False)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = torch.get_num_threads()
-    session = onnxruntime.InferenceSession(file.getvalue(), options, providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(
+        exported.model_proto.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
     names, shapes = [entry.name for entry in session.get_inputs()], [tensor.shape for tensor in inputs]
     if len(names) != len(inputs):
         raise RuntimeUnavailableError(f"the exported network has {len(names)} of {len(inputs)} inputs")

@@ -4,13 +4,13 @@ Networks are functions here; what loads them is the test's, so nothing but the h
 """
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from fed_nodes import serving as module
 from fed_nodes.serving import ServingThread
 
 WAIT_S = 20.0
@@ -29,7 +29,11 @@ class World:
         self.serving = ServingThread(1, self.on_result, self.on_error)
 
     def on_result(self, result: Any) -> None:
-        self.note(lambda: (self.results.append(result), self.events.append(f"{result[0]} by {result[1]}")))
+        def add() -> None:
+            self.results.append(result)
+            self.events.append(f"{result[0]} by {result[1]}")
+
+        self.note(add)
 
     def on_error(self, text: str) -> None:
         self.note(lambda: self.errors.append(text))
@@ -42,7 +46,7 @@ class World:
     def load(self, name: str, predict: Callable[[Any], Any], *, warm: Callable[[], Any] = lambda: None) -> None:
         """Load a network whose prediction is ``predict``, made ready by ``warm``."""
         network: Any = SimpleNamespace(name=name, predict=predict, warm=warm)
-        self.serving.load(network, lambda found: self.note(lambda: self.events.append(f"{found.name} serves")))
+        self.serving.load(network, lambda found: self.note(lambda: self.events.append(f"{name} serves")))
 
     def serve(self, name: str, predict: Callable[[Any], Any]) -> None:
         """Load a network and wait until it serves; no frame came yet, so there is no warm-up."""
@@ -76,7 +80,7 @@ def test_every_image_of_a_stream_is_answered_while_networks_change_in_its_middle
             ready.set()
             world.until(lambda: "new serves" in world.events)
         world.serving.offer(number, b"")
-        world.until(lambda n=number: len(world.results) == n + 1)
+        world.until(lambda: len(world.results) == number + 1)  # noqa: B023 - called at once
 
     assert world.results == [(number, "old" if number < 60 else "new") for number in range(90)]
     assert world.events.index("new serves") == world.events.index("59 by old") + 1
@@ -118,7 +122,12 @@ def test_a_frame_from_before_the_first_network_is_answered_if_it_is_the_newest(w
 def test_a_network_is_warmed_up_on_the_last_frame_before_it_serves(world: World) -> None:
     world.serving.offer(1, "the last frame")
     seen: list[str] = []
-    world.load("net", lambda sample: seen.append(sample) or sample)
+
+    def predict(sample: str) -> str:
+        seen.append(sample)
+        return sample
+
+    world.load("net", predict)
     world.until(lambda: world.results)
     assert seen == ["the last frame", "the last frame"]  # warm-up, then the frame itself
 
@@ -138,8 +147,11 @@ def test_an_error_of_a_frame_is_told_and_counted_and_the_next_one_is_answered(wo
 
 
 def test_a_network_that_cannot_be_made_is_told_and_the_old_one_serves_on(world: World) -> None:
+    def broken() -> None:
+        raise KeyError("key")
+
     world.serve("old", named("old"))
-    world.load("broken", named("broken"), warm=lambda: {}["key"])
+    world.load("broken", named("broken"), warm=broken)
     world.until(lambda: world.errors)
     world.serving.offer(1, b"")
     world.until(lambda: world.results)
@@ -150,7 +162,7 @@ def test_latency_and_age_are_of_what_was_handed_on(world: World, monkeypatch: py
     counts = world.serving.counts()
     assert counts.age_s == float("inf") and counts.latency_s[0] != counts.latency_s[0]
     clock = [100.0]
-    monkeypatch.setattr(module.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
 
     def late(sample: float) -> str:
         clock[0] += sample
@@ -159,7 +171,7 @@ def test_latency_and_age_are_of_what_was_handed_on(world: World, monkeypatch: py
     world.serve("late", late)
     for number, duration_s in enumerate((0.010, 0.030, 0.020)):
         world.serving.offer(number, duration_s)
-        world.until(lambda n=number: world.serving.counts().predicted == n + 1)
+        world.until(lambda: world.serving.counts().predicted == number + 1)  # noqa: B023
     clock[0] += 2.0
     counts = world.serving.counts()
     # The median of 10, 20 and 30 ms; with three values the 95th percentile is the largest.

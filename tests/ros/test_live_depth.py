@@ -2,7 +2,6 @@
 
 import os
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +71,7 @@ class Camera:
 
 
 @pytest.fixture(scope="module")
-def camera(shared_fleet: Fleet, kept: Path) -> Iterator[Camera]:
+def camera(shared_fleet: Fleet, kept: Path) -> Camera:
     watcher = shared_fleet.watcher
     for kind, topic in ((Image, DEPTH), (PointCloud2, POINTS), (CameraInfo, INFO)):
         watcher.watch(kind, topic, qos.OUTPUTS)
@@ -94,7 +93,7 @@ def status(camera: Camera, wanted: Any) -> dict[str, str]:
         return {v.key: v.value for v in state.values} | {"level": state.level.hex(), "message": state.message}
 
     def fits(msg: DiagnosticArray) -> bool:
-        return msg.status[0].name.startswith("/live/inference") and wanted(told(msg))
+        return bool(msg.status[0].name.startswith("/live/inference") and wanted(told(msg)))
 
     camera.watcher.messages["/diagnostics"].clear()
     return told(camera.until("/diagnostics", fits, 30.0))

@@ -1,0 +1,97 @@
+"""Networks that another runtime than PyTorch runs: the same depth, and one clear line where it cannot be."""
+
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from fed_core.errors import ConfigError
+from fed_core.tasks.depth import DepthTask
+from fed_models.depth import DepthOutput
+from fed_models.runtimes import RuntimeUnavailableError, make_runner
+
+RGB = np.random.default_rng(0).integers(0, 255, (48, 64, 3), np.uint8)
+
+
+class Tiny(nn.Module):
+    """A depth network of one layer."""
+
+    input_size, d_min, d_max = (32, 32), 0.1, 80.0
+
+    def __init__(self) -> None:
+        super().__init__()
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            self.layer = nn.Conv2d(3, 1, 3, padding=1)
+
+    def forward(self, x: torch.Tensor) -> DepthOutput:
+        return DepthOutput(self.layer(x).exp())
+
+
+def runner_of(network: Any, runtime: str) -> Any:
+    task = DepthTask()
+    return make_runner(network, runtime, lambda found: task.predict(found, RGB))
+
+
+def test_torch_is_the_network_itself() -> None:
+    network = Tiny().eval()
+    assert runner_of(network, "torch") is network
+
+
+def test_an_unknown_runtime_is_refused() -> None:
+    with pytest.raises(ConfigError, match="no runtime is called 'tpu'; known: torch, compile, onnx"):
+        runner_of(Tiny(), "tpu")
+
+
+def test_without_the_packages_one_line_says_which(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    text = "runtime onnx needs the packages onnx, onnxscript and onnxruntime; pip install onnx onnxscript onnxruntime"
+    with pytest.raises(RuntimeUnavailableError, match=f"^{text}$"):
+        runner_of(Tiny().eval(), "onnx")
+
+
+def test_what_a_compiler_does_not_take_is_told_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    def compile_(network: Any) -> Any:
+        raise NotImplementedError("no such\noperator")
+
+    monkeypatch.setattr(torch, "compile", compile_)
+    text = r"Tiny cannot run with runtime compile; torch runs it instead \(NotImplementedError: no such operator\)"
+    with pytest.raises(RuntimeUnavailableError, match=f"^{text}$"):
+        runner_of(Tiny().eval(), "compile")
+
+
+def test_onnx_gives_the_same_depth_with_the_networks_attributes() -> None:
+    pytest.importorskip("onnxruntime", reason="onnx, onnxscript and onnxruntime are optional")
+    pytest.importorskip("onnxscript", reason="onnx, onnxscript and onnxruntime are optional")
+    network, task = Tiny().eval(), DepthTask()
+    runner = runner_of(network, "onnx")
+    assert runner.input_size == (32, 32) and runner is not network
+    calls: list[Any] = []
+    network.register_forward_hook(lambda *seen: calls.append(seen))
+    found = task.predict(runner, RGB)
+    assert calls == []  # it was not PyTorch
+    np.testing.assert_allclose(found, task.predict(network, RGB), rtol=1e-5)
+
+
+def test_arguments_of_another_size_are_run_by_pytorch() -> None:
+    pytest.importorskip("onnxruntime", reason="onnx, onnxscript and onnxruntime are optional")
+    pytest.importorskip("onnxscript", reason="onnx, onnxscript and onnxruntime are optional")
+    network = Tiny().eval()
+    runner = runner_of(network, "onnx")
+    image = torch.ones(1, 3, 16, 48)
+    with torch.no_grad():
+        assert torch.equal(runner(image).depth, network(image).depth)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("runtime", ["compile", "onnx"])
+def test_adabins_gives_the_same_depth(runtime: str) -> None:
+    from fed_models import build
+
+    if runtime == "onnx":
+        pytest.importorskip("onnxscript", reason="onnx, onnxscript and onnxruntime are optional")
+    network, task = build("adabins_s", {}).eval(), DepthTask()
+    np.testing.assert_allclose(task.predict(runner_of(network, runtime), RGB), task.predict(network, RGB), rtol=1e-4)
