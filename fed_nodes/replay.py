@@ -43,7 +43,7 @@ class ReplayConfig:
 
     task: str = option(
         "depth",
-        help="what the recording is for: depth, bev (all cameras), detection (and a LiDAR), any (all topics of a bag)",
+        help="depth, bev (all cameras), detection (and a LiDAR), any (all topics of a bag)",
         choices=(*TASKS, ANY),
     )
     source: Mapping[str, Any] = field(default_factory=dict, metadata={"help": "recording, as in a fleet file, as YAML"})
