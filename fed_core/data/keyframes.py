@@ -27,15 +27,16 @@ class KeyframeOptions:
         0.0, help="smallest time between recorded frames; 0 = any", unit="s", low=0.0, high=3600.0
     )
     keyframe_change: float = option(
-        0.0, help="smallest change of the picture since the last recorded frame, mean of 255 grey levels; 0 = any",
-        unit="levels", low=0.0, high=255.0,
-    )  # fmt: skip
+        0.0,
+        help="smallest change of the picture since the last recorded frame, mean of 255 grey levels; 0 = any",
+        unit="levels",
+        low=0.0,
+        high=255.0,
+    )
     keyframe_bright_share: float = option(
         0.0, help="largest share of saturated pixels; 0 = any", unit="1", low=0.0, high=1.0
     )
-    keyframe_dark_share: float = option(
-        0.0, help="largest share of black pixels; 0 = any", unit="1", low=0.0, high=1.0
-    )
+    keyframe_dark_share: float = option(0.0, help="largest share of black pixels; 0 = any", unit="1", low=0.0, high=1.0)
     keyframe_sharpness: float = option(
         0.0, help="smallest variance of the Laplacian of the grey picture; 0 = any", low=0.0, high=65025.0
     )
