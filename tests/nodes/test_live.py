@@ -1,21 +1,23 @@
 """What live inference does with a sequence that stops early; the networks and the fleet are recorders here."""
 
+import time
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+from fed_msgs.msg import Selection
 from std_msgs.msg import Header
 
 from fed_core.config import from_tree
 from fed_core.errors import ConfigError
 from fed_core.roles import events as ev
 from fed_core.roles.messages import FleetPlan, RunConfig
-from fed_nodes import live as module
+from fed_core.types import Array, Descriptor
 from fed_nodes.convert.images import to_stamp
 from fed_nodes.inference_config import InferenceConfig
 from fed_nodes.live import LiveInference
-from fed_nodes.serving import Counts
+from fed_nodes.serving import Counts, LiveNetwork
 from fed_nodes.streams import Taken
 
 
@@ -27,6 +29,8 @@ class Recorder:
         self.described: list[tuple[int, str]] = []
         self.errors: list[str] = []
         self.problem = ""
+        self.descriptor: Any = "the descriptor"
+        self.said: list[str] = []
 
     def feed(self, event: ev.Event) -> None:
         self.events.append(event)
@@ -44,10 +48,13 @@ class Recorder:
 
     def describe(self, images: Any, kind: str, use: Any) -> None:
         self.described.append((len(images), kind))
-        use("the descriptor")
+        use(self.descriptor)
 
     def error(self, text: str, **options: Any) -> None:
         self.errors.append(text)
+
+    def info(self, text: str) -> None:
+        self.said.append(text)
 
 
 class Live(LiveInference):
@@ -59,7 +66,7 @@ class Live(LiveInference):
         super().__init__(node, InferenceConfig(gap_s=5.0, **options))
         self._host = self._serving = self._fleet = self.world  # type: ignore[assignment]
         self.active = True
-        monkeypatch.setattr(module.time, "monotonic", lambda: self.now_s)
+        monkeypatch.setattr(time, "monotonic", lambda: self.now_s)
 
     def image(self, number: int) -> None:
         header = Header(stamp=to_stamp(number * 10**8), frame_id="camera")
@@ -166,3 +173,66 @@ def test_a_problem_of_the_stream_is_told_once_and_stays_in_the_diagnostics(monke
         levels.append(live.health()[0])
     assert live.world.errors == ["a camera is off", "a camera is off", "dropped a set"]
     assert levels == ["warn", "warn", "ok", "warn", "warn", "warn"]
+
+
+def started(live: Live) -> list[str]:
+    return [event.name for event in live.world.events if isinstance(event, ev.SequenceStarted)]
+
+
+def test_a_jump_of_the_clock_starts_a_new_sequence(monkeypatch: pytest.MonkeyPatch) -> None:
+    live = Live(monkeypatch)
+    live.image(0)
+    live._on_clock_jump(None)
+    live.image(1)
+    live.image(2)
+    assert started(live) == ["sequence_1", "sequence_2"]
+
+
+def described(mean: float) -> Descriptor:
+    tensors: dict[str, Array] = {"mean": np.array([mean], np.float32), "variance": np.ones(1, np.float32)}
+    return Descriptor("gaussian", tensors, 2, "e" * 64)
+
+
+def test_pictures_that_drift_away_end_the_sequence_once_in_so_many_frames(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The choice was made at a mean of 0; a mean of 2 is a divergence of 4 from it, 1 is one of 1."""
+    live = Live(monkeypatch, descriptor_frames=2, drift_frames=4, drift_threshold=3.0)
+    live.world.descriptor = described(0.0)
+    live.image(0)
+    live.image(1)
+    live._describe(ev.DescribeSequence("sequence_1", "gaussian"))
+    live.world.descriptor = described(1.0)
+    for number in range(2, 6):
+        live.image(number)
+    assert live.world.described[-1] == (2, "gaussian") and live.health()[2]["drift"] == "1"
+    live.world.descriptor = described(2.0)
+    for number in range(6, 10):
+        live.image(number)
+    assert started(live) == ["sequence_1"] and live.world.said == ["sequence_1 ends: it drifted by 4"]
+    for number in range(10, 30):
+        live.image(number)  # the new sequence was not described yet, so nothing is compared
+    assert started(live) == ["sequence_1", "sequence_2"] and len(live.world.described) == 3
+
+
+def test_diagnostics_count_images_and_tell_how_long_they_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    values = Live(monkeypatch).health()[2]
+    assert values == {
+        "received": "7", "predicted": "4", "dropped": "2", "failed": "0", "latency_p50_ms": "10.4",
+        "latency_p95_ms": "25.5", "output_age_s": "1.3", "models": "", "round": "0",
+    }  # fmt: skip
+
+
+def test_nothing_is_published_while_inactive_and_the_choice_is_kept_in_mind(monkeypatch: pytest.MonkeyPatch) -> None:
+    live, published = Live(monkeypatch), list[Any]()
+    monkeypatch.setattr(live._stream, "publish", lambda taken, prediction: published.append(prediction))
+    monkeypatch.setattr(live, "_selections", SimpleNamespace(publish=published.append), raising=False)
+    effect: Any = SimpleNamespace(choice=SimpleNamespace(keys=("cluster/1",)), plan=SimpleNamespace(round=3))
+    taken: Any = None
+
+    live.active = False
+    live._on_served(effect, Selection(run_id="a"), LiveNetwork(None, None))
+    live._on_result((taken, "depth"))
+    assert published == [] and live.text == "serving cluster/1 of round 3"
+    live.active = True
+    live._on_served(effect, Selection(run_id="b"), LiveNetwork(None, None))
+    live._on_result((taken, "depth"))
+    assert [getattr(thing, "run_id", thing) for thing in published] == ["b", "depth"]
