@@ -17,7 +17,7 @@ from fed_core.roles.robot import RobotConfig
 from fed_nodes import qos
 from fed_nodes.aggregator import RunParameters
 from fed_nodes.limits import TrainingLimits
-from fed_nodes.live import InferenceConfig
+from fed_nodes.inference_config import InferenceConfig
 from fed_nodes.monitor import MonitorConfig
 from fed_nodes.params import is_live
 from fed_nodes.recorder import RecorderConfig
@@ -155,6 +155,11 @@ SOMETIMES: dict[str, list[tuple[str, list[Row]]]] = {
         ),
     ],
     "inference": [
+        (
+            "With `image_transport: compressed` the images are `sensor_msgs/msg/CompressedImage` on "
+            "`camera/image_raw/compressed`. With `cloud: true` also:",
+            [Row(PUB, "depth/points", CLOUD, "OUTPUTS", "organised cloud of the depth: x, y, z [m], rgb")],
+        ),
         (
             "With a `rig` ([live bird's eye view](live_bev.md)), instead of the topics of the camera and of depth:",
             [
