@@ -4,6 +4,7 @@ The child is ``python -m fed_nodes.trainer``: one JSON object per line in and ou
 the first job, lives on for the next ones (importing PyTorch takes seconds), and dies with its parent.
 """
 
+import contextlib
 import json
 import logging
 import os
@@ -18,6 +19,9 @@ from fed_nodes.limits import PLAIN, TrainingLimits
 
 #: Called in the worker's reader thread with every line of the child: ``{"job": ..., "event": ..., ...}``.
 Listener = Callable[[dict[str, Any]], None]
+
+#: Longest wait for a killed child to be gone.
+_STOP_S = 1.0
 
 
 class Worker:
@@ -77,12 +81,16 @@ class Worker:
             logging.getLogger(__name__).debug("child ended before it took %s", order.get("job", "a control"))
 
     def stop(self) -> None:
-        """End the child at once; an unfinished job is never answered."""
+        """End the child at once; an unfinished job is never answered.
+
+        A killed process needs a CPU to go, which one of the idle class may wait for: the caller does not.
+        """
         with self._lock:
             process, self._process, self._job = self._process, None, ""
         if process is not None and process.poll() is None:
             process.kill()
-            process.wait()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(_STOP_S)  # later, the thread that reads from it takes its end
 
     def _start(self) -> None:
         environment = {**os.environ, **self._environment}

@@ -3,6 +3,7 @@
 import os
 import queue
 import re
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -102,6 +103,23 @@ def test_a_paused_process_can_be_stopped_and_the_next_one_is_paused_too(held: Ca
     assert process.next() == {"job": "second", "event": "paused"} and process.worker.pid != first
     process.worker.pause(False)
     assert process.next() == {"job": "second", "event": "resumed"}
+
+
+def test_a_killed_process_that_gets_no_cpu_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch, held: Callable[[TrainingLimits], Held]
+) -> None:
+    process, wait, asked = held(TrainingLimits()), subprocess.Popen.wait, list[float]()
+
+    def starved(child: "subprocess.Popen[str]", timeout: float | None = None) -> int:
+        if timeout is None:
+            return wait(child)
+        asked.append(timeout)
+        raise subprocess.TimeoutExpired("trainer", timeout)
+
+    monkeypatch.setattr(subprocess.Popen, "wait", starved)
+    process.worker.stop()
+
+    assert asked == [1.0] and process.worker.pid is None
 
 
 @pytest.mark.parametrize(
