@@ -16,8 +16,8 @@ from fed_core.roles.membership import AggregatorConfig
 from fed_core.roles.robot import RobotConfig
 from fed_nodes import qos
 from fed_nodes.aggregator import RunParameters
-from fed_nodes.limits import TrainingLimits
 from fed_nodes.inference_config import InferenceConfig
+from fed_nodes.limits import TrainingLimits
 from fed_nodes.monitor import MonitorConfig
 from fed_nodes.params import is_live
 from fed_nodes.recorder import RecorderConfig
