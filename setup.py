@@ -53,7 +53,7 @@ setup(
         "jinja2>=3",
         "embreex>=4.4.0.post1",
         "rosbags>=0.10",
-        "mcap>=1.1",
+        "mcap>=1.6",
         "greenlet>=3",
     ],
     extras_require={
