@@ -1,5 +1,6 @@
 """What an inference node does between configure and cleanup: the stream, the role, the threads with the networks."""
 
+import sys
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -34,6 +35,9 @@ from fed_nodes.serving import Counts, LiveModel, LiveNetwork, ServingThread
 from fed_nodes.streams import Feed, Taken
 from fed_nodes.timers import steady_timer
 
+#: Time after which the interpreter lets another thread go on [s].
+_SWITCH_S = 0.001
+
 
 class LiveInference:
     """Chooses models for the running sequence and publishes live predictions while :attr:`active`.
@@ -63,6 +67,8 @@ class LiveInference:
     def open(self) -> None:
         """Open topics, take the last known plan, ask the aggregator for access; whatever it raises, :meth:`close`."""
         node, config, opened = self._node, self._config, self._opened
+        # Else a thread that is ready to predict or to publish may wait 5 ms for one that loads a network.
+        sys.setswitchinterval(_SWITCH_S)
         store = self._store = BlobStore(config.state_dir)
         self._serving = ServingThread(config.threads, self._on_result, self._on_error, config.runtime)
         opened.callback(self._serving.close)

@@ -245,10 +245,12 @@ class ServingThread:
         """Import what takes long while the node still looks for the fleet."""
         import torch
 
-        import fed_core.tasks.base  # noqa: F401
-        import fed_models.base  # noqa: F401
+        from fed_core.tasks.base import tasks
+        from fed_models.base import networks
 
         torch.set_num_threads(self._threads)
+        tasks.names()  # imports all of them
+        networks.names()
 
     def _load(self, model: LiveModel, use: Callable[[LiveNetwork], None]) -> None:
         network = self._build(model)
