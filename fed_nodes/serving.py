@@ -27,7 +27,7 @@ from fed_core.wire.codec import open_tensors
 _WINDOW = 256
 #: Niceness of the second thread once a network serves: predictions go first.
 _NICE = 10
-_STOP_S = 10.0
+_STOP_S = 5.0
 
 
 @dataclass(frozen=True)

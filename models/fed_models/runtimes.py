@@ -5,9 +5,10 @@ arguments and results. Whatever cannot be made raises :class:`RuntimeUnavailable
 """
 
 import io
+import re
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from importlib import import_module
 from typing import Any
 
@@ -68,8 +69,13 @@ def make_runner(network: nn.Module, runtime: str, predict: Callable[[Any], Any])
         raise
     except Exception as err:  # compiler, exporter and runtime have errors of many kinds
         text = f"{name} cannot run with runtime {runtime}; torch runs it instead"
-        raise RuntimeUnavailableError(f"{text} ({type(err).__name__}: {' '.join(str(err).split())[:200]})") from err
+        raise RuntimeUnavailableError(f"{text} ({type(err).__name__}: {_line(err)})") from err
     return runner
+
+
+def _line(err: Exception) -> str:
+    """Return the start of an error's text as one line without colours; exporters write pages."""
+    return " ".join(re.sub(r"\x1b\[[0-9;]*m", "", str(err)).split())[:200]
 
 
 def _compiled(network: nn.Module) -> Runner:
@@ -160,6 +166,6 @@ def _filled(tree: Any, tensors: list[Tensor]) -> Any:
 @contextmanager
 def _quiet() -> Iterator[None]:
     """Keep what the exporter says, and the graph that it prints where it fails, out of the node's output."""
-    with warnings.catch_warnings(), redirect_stdout(io.StringIO()):
+    with warnings.catch_warnings(), redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
         warnings.simplefilter("ignore")
         yield
