@@ -109,7 +109,6 @@ def training(fleet: Fleet) -> dict[str, Any]:
             print(f"turn {turn + 1}: idle p50 {rows[-1][0]:.1f} p95 {rows[-1][1]:.1f} ms, "
                   f"training {rows[-1][2]:.1f} and {rows[-1][3]:.1f} ms", flush=True)  # fmt: skip
     table = np.median(np.array(rows), axis=0)
-    names = ("idle_p50_ms", "idle_p95_ms", "training_p50_ms", "training_p95_ms")
     return {
         "train_latency_ratio_p95": round(float(np.median(ratios)), 3),
         "train_latency_ratio_p95_worst": round(float(max(ratios)), 3),

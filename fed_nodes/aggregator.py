@@ -26,8 +26,8 @@ from fed_nodes.blobs import RosBlobChannel
 from fed_nodes.convert import fleet as convert
 from fed_nodes.diagnostics import Diagnostics
 from fed_nodes.host import RoleHost, fetch_for, guarded
-from fed_nodes.jobs import Jobs
 from fed_nodes.timers import steady_timer
+from fed_nodes.training.jobs import Jobs
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from rclpy.lifecycle import LifecycleNode, LifecycleState, TransitionCallbackRet
 from fed_core.errors import FedError
 from fed_nodes import params, run
 from fed_nodes.diagnostics import Diagnostics
-from fed_nodes.inference_config import InferenceConfig
-from fed_nodes.live import LiveInference
+from fed_nodes.live.config import InferenceConfig
+from fed_nodes.live.session import LiveInference
 from fed_nodes.timers import steady_timer
 
 

@@ -17,7 +17,7 @@ from fed_core.types import Array, BevFrame, Boxes3D, DepthFrame, DetectionFrame
 from fed_nodes.convert.boxes import boxes_from_markers, markers_time_ns
 from fed_nodes.convert.images import depth_from_msg, stamp_ns
 from fed_nodes.convert.occupancy import occupancy_from_msg
-from fed_nodes.live_detection import MARKERS
+from fed_nodes.live.detection import MARKERS
 
 #: A cell is said to be a vehicle where that is the likelier class.
 THRESHOLD = 0.5

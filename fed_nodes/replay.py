@@ -1,9 +1,8 @@
 """Publishes a recording as a robot's sensors would, and a ``clock`` of its own.
 
-Task depth: colour, depth and camera; an M3ED recording also gives its event cameras, see
-:mod:`fed_nodes.event_cameras`. Task bev: all cameras of a vehicle and the true map, see :mod:`fed_nodes.rig_publisher`.
-Task detection: all cameras, the LiDAR and the true boxes, see :mod:`fed_nodes.scan_publisher`.
-Task any: every topic of a bag, see :mod:`fed_nodes.bag_player`. Sequences of frames: :mod:`fed_nodes.frame_player`.
+Task depth: colour, depth and camera; an M3ED recording also gives its event cameras. Task bev: all cameras of a vehicle
+and the true map. Task detection: all cameras, the LiDAR and the true boxes. Task any: every topic of a bag. What plays
+them is in :mod:`fed_nodes.playing`.
 """
 
 import math
@@ -23,10 +22,10 @@ from fed_core.data.open import data_path
 from fed_core.data.samples import TASKS, open_samples
 from fed_core.errors import ConfigError
 from fed_nodes import params, run
-from fed_nodes.bag_player import BagPlayer
 from fed_nodes.diagnostics import Diagnostics
-from fed_nodes.frame_player import FramePlayer
-from fed_nodes.pace import LONGEST_PAUSE_S, Pace
+from fed_nodes.playing.bag_player import BagPlayer
+from fed_nodes.playing.frame_player import FramePlayer
+from fed_nodes.playing.pace import LONGEST_PAUSE_S, Pace
 from fed_nodes.timers import steady_timer
 
 #: No task: all topics of a bag, and the key of its source.

@@ -23,13 +23,13 @@ from fed_nodes.blobs import RosBlobChannel
 from fed_nodes.convert import fleet as convert
 from fed_nodes.diagnostics import Diagnostics, LastWarning
 from fed_nodes.host import RoleHost, fetch_for, guarded
-from fed_nodes.jobs import Jobs
-from fed_nodes.limits import TrainingLimits
-from fed_nodes.pausing import Pausing
-from fed_nodes.recorder import Recorder, RecorderConfig, samples_for
+from fed_nodes.recording.recorder import Recorder, RecorderConfig, samples_for
 from fed_nodes.robot_folder import RobotFolder
 from fed_nodes.timers import steady_timer
-from fed_nodes.yielding import YieldingConfig
+from fed_nodes.training.jobs import Jobs
+from fed_nodes.training.limits import TrainingLimits
+from fed_nodes.training.pausing import Pausing
+from fed_nodes.training.yielding import YieldingConfig
 
 
 @dataclass(frozen=True)

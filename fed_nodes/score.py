@@ -23,9 +23,9 @@ from fed_core.errors import ConfigError, FedError
 from fed_core.wire.files import write_text
 from fed_nodes import params, qos, run
 from fed_nodes.convert.images import stamp_ns
-from fed_nodes.frame_player import publisher_of
 from fed_nodes.judges import judge_of
 from fed_nodes.monitor import selection_to_json
+from fed_nodes.playing.frame_player import publisher_of
 from fed_nodes.timers import steady_timer
 
 

@@ -4,7 +4,7 @@ from launch import Action, LaunchContext
 from launch.actions import DeclareLaunchArgument
 from launch.substitutions import LaunchConfiguration
 
-from fed_nodes.frames import COLOUR, DEPTH, INFO
+from fed_nodes.sensing.frames import COLOUR, DEPTH, INFO
 
 _TOPICS = {
     "image": (COLOUR, "colour images"),

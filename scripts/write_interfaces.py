@@ -16,15 +16,15 @@ from fed_core.roles.membership import AggregatorConfig
 from fed_core.roles.robot import RobotConfig
 from fed_nodes import qos
 from fed_nodes.aggregator import RunParameters
-from fed_nodes.inference_config import InferenceConfig
-from fed_nodes.limits import TrainingLimits
+from fed_nodes.live.config import InferenceConfig
 from fed_nodes.monitor import MonitorConfig
 from fed_nodes.params import is_live
-from fed_nodes.recorder import RecorderConfig
+from fed_nodes.recording.recorder import RecorderConfig
 from fed_nodes.replay import ReplayConfig
 from fed_nodes.robot_client import RobotParameters
 from fed_nodes.score import ScoreConfig
-from fed_nodes.yielding import YieldingConfig
+from fed_nodes.training.limits import TrainingLimits
+from fed_nodes.training.yielding import YieldingConfig
 
 ROOT = Path(__file__).resolve().parents[1]
 PUB, SUB, SRV, CLI = "publishes", "subscribes", "serves", "calls"

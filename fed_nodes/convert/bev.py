@@ -19,7 +19,7 @@ from fed_core.types import RigFrame
 from fed_nodes.convert.cameras import undistorted
 from fed_nodes.convert.images import colour_to_msg, info_to_msg, rgb_from_msg, stamp_ns, to_stamp
 from fed_nodes.convert.occupancy import RASTER
-from fed_nodes.rigs import Rig
+from fed_nodes.sensing.rigs import Rig
 
 Floats = npt.NDArray[np.float64]
 

@@ -18,7 +18,7 @@ from fed_core.types import Boxes3D, DetectionFrame, ScanFrame
 from fed_nodes.convert.cameras import undistorted
 from fed_nodes.convert.clouds import points_from_msg, points_to_msg
 from fed_nodes.convert.images import colour_to_msg, info_to_msg, rgb_from_msg, stamp_ns, to_stamp
-from fed_nodes.scan_rigs import ScanRig
+from fed_nodes.sensing.scan_rigs import ScanRig
 
 Floats = npt.NDArray[np.float64]
 

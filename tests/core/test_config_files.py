@@ -20,9 +20,9 @@ NODES: dict[str, tuple[Any, ...]] = {
     "robot_client": (
         RobotConfig,
         "fed_nodes.robot_client.RobotParameters",
-        "fed_nodes.limits.TrainingLimits",
-        "fed_nodes.yielding.YieldingConfig",
-        "fed_nodes.recorder.RecorderConfig",
+        "fed_nodes.training.limits.TrainingLimits",
+        "fed_nodes.training.yielding.YieldingConfig",
+        "fed_nodes.recording.recorder.RecorderConfig",
     ),
     "inference": ("fed_nodes.inference.InferenceConfig",),
     "replay": ("fed_nodes.replay.ReplayConfig",),

@@ -54,7 +54,7 @@ def spin(ros_context: Context) -> Iterator[Callable[[Node], None]]:
 @pytest.fixture
 def bench(ros_context: Context, make_node: Callable[..., Node]) -> Iterator[Callable[..., Any]]:
     """Make a :class:`tests.nodes.frame_bench.Bench` of the given options of frames."""
-    from fed_nodes.frames import FrameOptions
+    from fed_nodes.sensing.frames import FrameOptions
     from tests.nodes.frame_bench import Bench
 
     executor = SingleThreadedExecutor(context=ros_context)

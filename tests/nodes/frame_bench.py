@@ -12,8 +12,8 @@ from fed_core.types import DepthFrame
 from fed_nodes import qos
 from fed_nodes.convert.clouds import points_to_msg
 from fed_nodes.convert.images import colour_to_msg, depth_to_msg, info_to_msg, to_stamp
-from fed_nodes.frames import FrameOptions, pair_frames
-from fed_nodes.sensors import first_problem
+from fed_nodes.sensing.frames import FrameOptions, pair_frames
+from fed_nodes.sensing.sensors import first_problem
 
 START_NS = 1_700_000_000_000_000_000
 K = np.array([[8.0, 0.0, 7.5], [0.0, 8.0, 5.5], [0.0, 0.0, 1.0]])

@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 from sensor_msgs.msg import Image
 from std_msgs.msg import Header
 
-from fed_nodes.camera_sets import WAITING, CameraSets
 from fed_nodes.convert.images import stamp_ns, to_stamp
+from fed_nodes.sensing.camera_sets import WAITING, CameraSets
 
 
 def image(time_ns: int) -> Image:

@@ -14,7 +14,7 @@ from fed_core.errors import DataError
 from fed_core.types import RigFrame
 from fed_nodes.convert.bev import frame_from_msgs, frame_to_msgs, known_cells
 from fed_nodes.convert.images import stamp_ns, to_stamp
-from fed_nodes.rigs import rig_from_tree
+from fed_nodes.sensing.rigs import rig_from_tree
 
 FORWARD = [-math.pi / 2, 0.0, -math.pi / 2]
 RIG = rig_from_tree({"front": {"position": [2.0, 0.5, 1.0], "rotation": FORWARD}})

@@ -19,9 +19,9 @@ from fed_nodes.convert.boxes import boxes_to_markers
 from fed_nodes.convert.images import to_stamp
 from fed_nodes.convert.scans import cloud_to_msg, images_to_msgs, odometry_to_msg
 from fed_nodes.judges import judge_of
-from fed_nodes.labelled_scans import LabelledScans, scan_topics
-from fed_nodes.scan_publisher import scan_transforms
-from fed_nodes.scan_rigs import scan_rig_from_tree
+from fed_nodes.playing.scan_publisher import scan_transforms
+from fed_nodes.sensing.labelled_scans import LabelledScans, scan_topics
+from fed_nodes.sensing.scan_rigs import scan_rig_from_tree
 from tests.core.data.nuscenes_trees import make_frame, write_scenes
 
 

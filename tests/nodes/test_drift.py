@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fed_core.types import Array, Descriptor
-from fed_nodes.drift import DriftWatch
+from fed_nodes.live.drift import DriftWatch
 
 
 def descriptor(mean: float) -> Descriptor:

@@ -10,7 +10,7 @@ from rclpy.node import Node
 from fed_core.data.m3ed.sequence import open_m3ed
 from fed_core.data.open import open_sequence
 from fed_core.data.segment import Segment
-from fed_nodes.event_cameras import event_cameras, static_transforms
+from fed_nodes.playing.event_cameras import event_cameras, static_transforms
 from tests.core.data import m3ed_fixture as made
 
 

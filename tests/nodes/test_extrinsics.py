@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from fed_core.errors import ConfigError, DataError
-from fed_nodes.extrinsics import FixedExtrinsics, TfExtrinsics
-from fed_nodes.frames import FrameOptions, pair_frames
-from fed_nodes.rigs import Mount
+from fed_nodes.sensing.extrinsics import FixedExtrinsics, TfExtrinsics
+from fed_nodes.sensing.frames import FrameOptions, pair_frames
+from fed_nodes.sensing.rigs import Mount
 
 #: Axes of a LiDAR (x ahead, y left, z up) in those of a camera (x right, y down, z ahead).
 AHEAD = (0.5, -0.5, 0.5, 0.5)

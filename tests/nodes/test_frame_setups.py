@@ -11,7 +11,7 @@ from sensor_msgs.msg import CameraInfo
 
 from fed_core.data.samples import open_samples
 from fed_nodes.convert.images import colour_to_msg
-from fed_nodes.recorder import Recorder, RecorderConfig
+from fed_nodes.recording.recorder import Recorder, RecorderConfig
 from tests.nodes.frame_bench import MOUNT, SIZE, START_NS, Bench, cloud, colour, header, info
 
 # --- LiDAR

@@ -11,9 +11,10 @@ from rclpy.node import Node
 from sensor_msgs.msg import CompressedImage
 
 from fed_core.errors import ConfigError
-from fed_nodes import frames, qos
+from fed_nodes import qos
 from fed_nodes.convert.images import to_stamp
-from fed_nodes.frames import FrameOptions, pair_frames, sensor_names
+from fed_nodes.sensing import frames
+from fed_nodes.sensing.frames import FrameOptions, pair_frames, sensor_names
 from tests.nodes.frame_bench import MOUNT, SIZE, START_NS, Bench, K, cloud, colour, depth, header, info
 
 

@@ -13,10 +13,10 @@ import pytest
 from fed_core.errors import StoreError
 from fed_core.requests import JobRequest
 from fed_core.roles import events as ev
-from fed_nodes import worker as worker_module
-from fed_nodes.jobs import MAX_RESTARTS, Jobs
+from fed_nodes.training import worker as worker_module
+from fed_nodes.training.jobs import MAX_RESTARTS, Jobs
 
-#: Stands in for ``fed_nodes.trainer``: quick to start, ends as its job says.
+#: Stands in for ``fed_nodes.training.trainer``: quick to start, ends as its job says.
 CHILD = """
 import json, os, signal, sys
 orders = []

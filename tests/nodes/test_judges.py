@@ -8,7 +8,7 @@ from fed_core.errors import DataError
 from fed_core.types import BevFrame
 from fed_nodes.convert.occupancy import occupancy_from_msg, occupancy_to_msg
 from fed_nodes.judges import judge_of
-from fed_nodes.rig_publisher import true_map
+from fed_nodes.playing.rig_publisher import true_map
 
 EXTENT_M = 100.0
 

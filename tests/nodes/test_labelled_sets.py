@@ -16,11 +16,11 @@ from fed_core.data.samples import open_samples
 from fed_core.errors import ConfigError, DataError
 from fed_core.types import BevFrame
 from fed_nodes import qos
-from fed_nodes.labelled_sets import LabelledSets
-from fed_nodes.recorder import Recorder, RecorderConfig
-from fed_nodes.rig_publisher import RigPublisher, rig_transforms
-from fed_nodes.rigs import rig_from_tree
+from fed_nodes.playing.rig_publisher import RigPublisher, rig_transforms
+from fed_nodes.recording.recorder import Recorder, RecorderConfig
 from fed_nodes.robot_client import _require_cameras
+from fed_nodes.sensing.labelled_sets import LabelledSets
+from fed_nodes.sensing.rigs import rig_from_tree
 
 START_NS = 1_700_000_000_000_000_000
 

@@ -14,8 +14,8 @@ import torch
 
 from fed_core.config import from_tree
 from fed_core.errors import ConfigError
-from fed_nodes.limits import TrainingLimits, cpu_numbers, limit_gpu_memory
-from fed_nodes.worker import Worker
+from fed_nodes.training.limits import TrainingLimits, cpu_numbers, limit_gpu_memory
+from fed_nodes.training.worker import Worker
 
 ROOT = Path(__file__).resolve().parents[2]
 LIMIT_S = 60.0

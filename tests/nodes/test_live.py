@@ -15,10 +15,10 @@ from fed_core.roles import events as ev
 from fed_core.roles.messages import FleetPlan, RunConfig
 from fed_core.types import Array, Descriptor
 from fed_nodes.convert.images import to_stamp
-from fed_nodes.inference_config import InferenceConfig
-from fed_nodes.live import LiveInference
-from fed_nodes.serving import Counts, LiveNetwork
-from fed_nodes.streams import Taken
+from fed_nodes.live.config import InferenceConfig
+from fed_nodes.live.serving import Counts, LiveNetwork
+from fed_nodes.live.session import LiveInference
+from fed_nodes.live.streams import Taken
 
 
 class Recorder:

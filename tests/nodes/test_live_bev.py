@@ -13,9 +13,9 @@ from std_msgs.msg import Header
 
 from fed_nodes import qos
 from fed_nodes.convert.images import stamp_ns, to_stamp
-from fed_nodes.live_bev import BevStream
-from fed_nodes.rigs import rig_from_tree
-from fed_nodes.streams import Feed, Taken
+from fed_nodes.live.bev import BevStream
+from fed_nodes.live.streams import Feed, Taken
+from fed_nodes.sensing.rigs import rig_from_tree
 
 MOUNT = {"position": [1.0, 0.5, 1.5], "rotation": [-math.pi / 2, 0.0, -math.pi / 2]}
 

@@ -12,19 +12,19 @@ from sensor_msgs.msg import CameraInfo, Image, PointCloud2
 from std_msgs.msg import Header
 from visualization_msgs.msg import Marker, MarkerArray
 
-import fed_nodes.live_detection as live_detection
+import fed_nodes.live.detection as live_detection
 from fed_core.errors import ConfigError
 from fed_core.types import Boxes3D
 from fed_nodes import qos
 from fed_nodes.convert.boxes import boxes_from_markers
 from fed_nodes.convert.clouds import points_to_msg
 from fed_nodes.convert.images import stamp_ns, to_stamp
-from fed_nodes.inference_config import InferenceConfig
-from fed_nodes.live_detection import DetectionStream
-from fed_nodes.recorder import RecorderConfig
+from fed_nodes.live.config import InferenceConfig
+from fed_nodes.live.detection import DetectionStream
+from fed_nodes.live.streams import Feed, Taken
+from fed_nodes.recording.recorder import RecorderConfig
 from fed_nodes.robot_client import _require_cameras
-from fed_nodes.scan_rigs import scan_rig_from_tree
-from fed_nodes.streams import Feed, Taken
+from fed_nodes.sensing.scan_rigs import scan_rig_from_tree
 
 #: A camera that looks ahead, 1 m before the vehicle's origin and 1.5 m up; a LiDAR 2 m up, turned as nuScenes has it.
 CAMERA = {"position": [1.0, 0.0, 1.5], "rotation": [-math.pi / 2, 0.0, -math.pi / 2]}

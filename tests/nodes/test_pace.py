@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from fed_nodes.pace import Pace
+from fed_nodes.playing.pace import Pace
 
 S = 1_000_000_000
 

@@ -9,10 +9,10 @@ from rclpy.node import Node
 from sensor_msgs.msg import BatteryState
 from std_srvs.srv import SetBool
 
-from fed_nodes import pausing as pausing_module
 from fed_nodes import qos
-from fed_nodes.pausing import Pausing
-from fed_nodes.yielding import YieldingConfig
+from fed_nodes.training import pausing as pausing_module
+from fed_nodes.training.pausing import Pausing
+from fed_nodes.training.yielding import YieldingConfig
 
 Spin = Callable[[Node], None]
 

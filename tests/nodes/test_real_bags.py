@@ -19,7 +19,7 @@ from fed_core.data.open import open_sequence
 from fed_core.errors import DataError
 from fed_nodes import qos
 from fed_nodes.convert.images import depth_from_msg, frame_from_msgs, rgb_from_msg, stamp_ns, to_stamp
-from fed_nodes.sensors import SensorTopic, first_problem
+from fed_nodes.sensing.sensors import SensorTopic, first_problem
 
 load_verbs()
 

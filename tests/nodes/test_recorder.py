@@ -16,7 +16,7 @@ from fed_core.config import from_tree
 from fed_core.data.keyframes import KeyframeOptions
 from fed_core.data.local_set import SetOptions
 from fed_core.errors import ConfigError, DiskFullError
-from fed_nodes.recorder import SYNC_S, Recorder, RecorderConfig
+from fed_nodes.recording.recorder import SYNC_S, Recorder, RecorderConfig
 from tests.core.data.recorded import indices, make_frame
 
 SIZE = (56, 76)  # 30 kB a frame
@@ -194,7 +194,7 @@ def refuse(size_bytes: int) -> None:
 
 def test_silence_ends_a_recording(robot: Callable[..., Robot], monkeypatch: pytest.MonkeyPatch) -> None:
     now_s = [100.0]
-    monkeypatch.setattr("fed_nodes.recorder.time.monotonic", lambda: now_s[0])
+    monkeypatch.setattr("fed_nodes.recording.recorder.time.monotonic", lambda: now_s[0])
     one = robot(record_idle_s=5.0)
     one.send(0)
     now_s[0] += 60.0

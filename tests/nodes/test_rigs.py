@@ -10,7 +10,7 @@ import pytest
 from fed_core.data.opv2v.cameras import project
 from fed_core.data.opv2v.mounts import rig_tree
 from fed_core.errors import ConfigError
-from fed_nodes.rigs import CameraMount, rig_from_tree
+from fed_nodes.sensing.rigs import CameraMount, rig_from_tree
 
 QUARTER = math.pi / 2
 #: An optical frame that looks forward: its z is the vehicle's x, its x the vehicle's -y.

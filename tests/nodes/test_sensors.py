@@ -20,9 +20,18 @@ from sensor_msgs.msg import CameraInfo, CompressedImage, Image, LaserScan, Point
 
 from fed_core.data.images import COLOUR_ENCODINGS, DEPTH_ENCODINGS, decode_colour, decode_depth
 from fed_core.errors import ConfigError, DataError
-from fed_nodes import qos, sensors
+from fed_nodes import qos
 from fed_nodes.convert.images import depth_from_msg, rgb_from_msg, stamp_ns, to_stamp
-from fed_nodes.sensors import COMPRESSED, COMPRESSED_DEPTH, RAW, SensorTopic, first_problem, health_values, image_topic
+from fed_nodes.sensing import sensors
+from fed_nodes.sensing.sensors import (
+    COMPRESSED,
+    COMPRESSED_DEPTH,
+    RAW,
+    SensorTopic,
+    first_problem,
+    health_values,
+    image_topic,
+)
 
 TOPIC = "camera/image_raw"
 SECOND = 1_000_000_000

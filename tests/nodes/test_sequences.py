@@ -5,7 +5,7 @@ from std_msgs.msg import Header
 
 from fed_core.roles import events as ev
 from fed_nodes.convert.images import to_stamp
-from fed_nodes.sequences import SequenceCutter
+from fed_nodes.live.sequences import SequenceCutter
 
 YEAR_NS = 31_556_952 * 1_000_000_000
 

@@ -13,7 +13,7 @@ from fed_core.requests import Installation, kept_files
 from fed_core.roles.messages import FleetPlan, RunConfig
 from fed_core.types import Memory, ModelSignature, TensorSpec
 from fed_core.wire.codec import save_memory, write_tensors
-from fed_nodes.serving import LiveModel, _weights
+from fed_nodes.live.serving import LiveModel, _weights
 
 SHARED, CAMERA, HEAD = "trunk.weight", "camera.weight", "head.weight"
 SIGNATURE = ModelSignature(

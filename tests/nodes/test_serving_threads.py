@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from fed_nodes.serving import ServingThread
+from fed_nodes.live.serving import ServingThread
 
 WAIT_S = 20.0
 

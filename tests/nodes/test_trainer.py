@@ -18,9 +18,9 @@ import pytest
 
 from fed_core.types import ModelSignature
 from fed_core.wire.codec import open_tensors
-from fed_nodes.limits import TrainingLimits
-from fed_nodes.trainer import _explain
-from fed_nodes.worker import Worker
+from fed_nodes.training.limits import TrainingLimits
+from fed_nodes.training.trainer import _explain
+from fed_nodes.training.worker import Worker
 from tests.core.training.tiny import write_folder
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -38,7 +38,7 @@ class Trainer:
 
     def __init__(self, **environment: str) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "fed_nodes.trainer", "--parent", str(os.getpid()), "--nice", "1"],
+            [sys.executable, "-m", "fed_nodes.training.trainer", "--parent", str(os.getpid()), "--nice", "1"],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT,
             env={**ENVIRONMENT, **environment},
         )  # fmt: skip
@@ -193,7 +193,7 @@ def test_a_killed_node_leaves_no_trainer() -> None:
         "import os, subprocess, sys\n"
         "read, write = os.pipe()\n"
         "os.set_inheritable(write, True)\n"
-        "child = subprocess.Popen([sys.executable, '-m', 'fed_nodes.trainer', '--parent', str(os.getpid())],\n"
+        "child = subprocess.Popen([sys.executable, '-m', 'fed_nodes.training.trainer', '--parent', str(os.getpid())],\n"
         "                         stdin=read, stdout=subprocess.PIPE, text=True)\n"
         "holder = subprocess.Popen(['sleep', '60'], close_fds=False)\n"
         'os.write(write, b\'{"job": "x", "kind": "dance"}\\n\')\n'
@@ -248,8 +248,9 @@ def test_the_thread_that_started_it_may_end(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_node_that_is_gone_already_ends_it_at_once() -> None:
+    program = [sys.executable, "-m", "fed_nodes.training.trainer", "--parent", "1"]
     ended = subprocess.run(
-        [sys.executable, "-m", "fed_nodes.trainer", "--parent", "1"], cwd=ROOT, env=ENVIRONMENT, timeout=LIMIT_S,
+        program, cwd=ROOT, env=ENVIRONMENT, timeout=LIMIT_S,
         capture_output=True, stdin=subprocess.PIPE, check=False,
     )  # fmt: skip
 
@@ -257,7 +258,7 @@ def test_a_node_that_is_gone_already_ends_it_at_once() -> None:
 
 
 def test_pytorch_waits_for_the_first_job() -> None:
-    check = "import sys, fed_nodes.trainer; sys.exit('torch' in sys.modules)"
+    check = "import sys, fed_nodes.training.trainer; sys.exit('torch' in sys.modules)"
 
     assert subprocess.run([sys.executable, "-c", check], cwd=ROOT, env=ENVIRONMENT, check=False).returncode == 0
 

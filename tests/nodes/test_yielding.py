@@ -10,8 +10,8 @@ import pytest
 
 from fed_core.config import from_tree
 from fed_core.errors import ConfigError
-from fed_nodes.machine import OthersLoad, cpu_temperature_c
-from fed_nodes.yielding import LoadMeter, Readings, Yielding, YieldingConfig
+from fed_nodes.training.machine import OthersLoad, cpu_temperature_c
+from fed_nodes.training.yielding import LoadMeter, Readings, Yielding, YieldingConfig
 
 
 def decisions(config: YieldingConfig, *readings: Readings) -> list[str]:

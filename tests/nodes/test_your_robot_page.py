@@ -8,8 +8,8 @@ import pytest
 import yaml
 
 from fed_core.config import from_tree
-from fed_nodes.frames import FrameOptions
-from fed_nodes.recorder import RecorderConfig
+from fed_nodes.recording.recorder import RecorderConfig
+from fed_nodes.sensing.frames import FrameOptions
 
 PAGE = (Path(__file__).parents[2] / "docs" / "your_robot.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
@@ -43,7 +43,7 @@ def test_the_set_ups_are_all_there() -> None:
 
 def test_the_mounts_of_the_page_look_ahead() -> None:
     """A point 10 m ahead of the LiDAR lies 10 m (9 m) along the camera's axis."""
-    from fed_nodes.extrinsics import FixedExtrinsics
+    from fed_nodes.sensing.extrinsics import FixedExtrinsics
 
     depths = []
     for block in BLOCKS:

@@ -24,7 +24,7 @@ from fed_core.wire.codec import open_tensors
 from fed_nodes import qos
 from fed_nodes.convert.bev import frame_from_msgs
 from fed_nodes.convert.images import stamp_ns, to_stamp
-from fed_nodes.rigs import rig_from_tree
+from fed_nodes.sensing.rigs import rig_from_tree
 from tests.ros.fleets import Fleet
 from tests.ros.one_vehicle import Shot, write_client
 

@@ -51,7 +51,9 @@ def test_path_and_uri(folder: Path) -> None:
 
 def test_reader_can_be_named(folder: Path, rgbd_bag: Make) -> None:
     assert len(open_sequence(folder, reader="seven_scenes")) == 6
-    with pytest.raises(UnknownNameError, match="no reader is called 'kity'; known: generic, kitti, kitti_lidar, m3ed, nyu"):
+    with pytest.raises(
+        UnknownNameError, match="no reader is called 'kity'; known: generic, kitti, kitti_lidar, m3ed, nyu"
+    ):
         open_sequence(folder, reader="kity")
     with pytest.raises(DataError, match="is not of the layout kitti: rgb/ and depth/"):
         open_sequence(folder, reader="kitti")

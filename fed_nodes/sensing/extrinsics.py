@@ -9,7 +9,7 @@ from rclpy.node import Node
 from rclpy.time import Time
 
 from fed_core.errors import ConfigError, DataError
-from fed_nodes.rigs import Mount
+from fed_nodes.sensing.rigs import Mount
 
 Floats = npt.NDArray[np.float64]
 

@@ -14,7 +14,7 @@ from fed_core.data.segment import Segment
 from fed_core.data.sequence import DepthSequence
 from fed_nodes import qos
 from fed_nodes.convert.images import depth_to_msg, info_to_msg, to_stamp
-from fed_nodes.static_frames import publish_static
+from fed_nodes.playing.static_frames import publish_static
 
 #: Topics by frame name; the native depth belongs to the left camera.
 INFOS = {EVENT_LEFT: "prophesee/left/camera_info", "prophesee_right": "prophesee/right/camera_info"}

@@ -8,7 +8,7 @@ import numpy as np
 
 from fed_core.config import from_tree
 from fed_core.errors import ConfigError
-from fed_nodes.rigs import Floats, Mount, Rig, is_topic, rig_from_tree
+from fed_nodes.sensing.rigs import Floats, Mount, Rig, is_topic, rig_from_tree
 
 
 @dataclass(frozen=True)

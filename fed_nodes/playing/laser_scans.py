@@ -15,8 +15,8 @@ from fed_nodes import qos
 from fed_nodes.convert.clouds import points_to_msg
 from fed_nodes.convert.images import to_stamp
 from fed_nodes.convert.scans import pose_of
-from fed_nodes.depth_sources import CLOUD
-from fed_nodes.static_frames import publish_static
+from fed_nodes.playing.static_frames import publish_static
+from fed_nodes.sensing.depth_sources import CLOUD
 
 #: The LiDAR's frame, as KITTI calls it.
 FRAME = "velodyne"

@@ -9,13 +9,13 @@ from rclpy.lifecycle import LifecycleNode
 from fed_core.config import check, option
 from fed_core.data.opv2v.sequence import FOV, OFF, SECTOR
 from fed_core.errors import ConfigError
-from fed_nodes.live_bev import BevStream
-from fed_nodes.live_depth import DepthStream
-from fed_nodes.live_detection import DetectionStream
-from fed_nodes.rigs import CameraMount, Mount, rig_from_tree
-from fed_nodes.scan_rigs import scan_rig_from_tree
-from fed_nodes.sensors import COMPRESSED, RAW
-from fed_nodes.streams import Stream
+from fed_nodes.live.bev import BevStream
+from fed_nodes.live.depth import DepthStream
+from fed_nodes.live.detection import DetectionStream
+from fed_nodes.live.streams import Stream
+from fed_nodes.sensing.rigs import CameraMount, Mount, rig_from_tree
+from fed_nodes.sensing.scan_rigs import scan_rig_from_tree
+from fed_nodes.sensing.sensors import COMPRESSED, RAW
 
 #: What runs networks, see :mod:`fed_models.runtimes`.
 RUNTIMES = ("torch", "compile", "onnx")

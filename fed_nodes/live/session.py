@@ -25,14 +25,14 @@ from fed_core.types import Descriptor
 from fed_core.wire.codec import load_memory
 from fed_nodes import qos
 from fed_nodes.convert import fleet as convert
-from fed_nodes.drift import DriftWatch
-from fed_nodes.fleet_models import FleetModels
 from fed_nodes.host import RoleHost
-from fed_nodes.inference_config import InferenceConfig
-from fed_nodes.sensors import health_values
-from fed_nodes.sequences import SequenceCutter
-from fed_nodes.serving import Counts, LiveModel, LiveNetwork, ServingThread
-from fed_nodes.streams import Feed, Taken
+from fed_nodes.live.config import InferenceConfig
+from fed_nodes.live.drift import DriftWatch
+from fed_nodes.live.fleet_models import FleetModels
+from fed_nodes.live.sequences import SequenceCutter
+from fed_nodes.live.serving import Counts, LiveModel, LiveNetwork, ServingThread
+from fed_nodes.live.streams import Feed, Taken
+from fed_nodes.sensing.sensors import health_values
 from fed_nodes.timers import steady_timer
 
 #: Time after which the interpreter lets another thread go on [s].

@@ -15,10 +15,10 @@ from fed_core.types import DetectionFrame, ScanFrame
 from fed_nodes.convert.boxes import boxes_from_markers, markers_time_ns
 from fed_nodes.convert.images import stamp_ns
 from fed_nodes.convert.scans import Floats, labelled, odometry_from_msg
-from fed_nodes.scan_publisher import ODOMETRY, TRUTH
-from fed_nodes.scan_rigs import ScanRig
-from fed_nodes.scan_sets import ScanFeed, ScanSets
-from fed_nodes.sensors import RAW, SensorTopic
+from fed_nodes.playing.scan_publisher import ODOMETRY, TRUTH
+from fed_nodes.sensing.scan_rigs import ScanRig
+from fed_nodes.sensing.scan_sets import ScanFeed, ScanSets
+from fed_nodes.sensing.sensors import RAW, SensorTopic
 
 #: Scans, boxes and poses that wait for their partners.
 _WAITING = 30

@@ -13,23 +13,23 @@ from fed_nodes import qos
 from fed_nodes.convert.cameras import intrinsics_of
 from fed_nodes.convert.depth_clouds import depth_to_cloud, rays_of
 from fed_nodes.convert.images import depth_to_msg, rgb_from_msg
-from fed_nodes.frames import COLOUR, INFO
-from fed_nodes.sensors import RAW, SensorTopic, first_problem, image_topic
-from fed_nodes.streams import Feed, Taken
+from fed_nodes.live.streams import Feed, Taken
+from fed_nodes.sensing.frames import COLOUR, INFO
+from fed_nodes.sensing.sensors import RAW, SensorTopic, first_problem, image_topic
 
 #: Topics of the depth image, its camera, and the cloud.
 DEPTH, DEPTH_INFO, POINTS = "depth/image", "depth/camera_info", "depth/points"
 
 
 class DepthStream:
-    """Follows :class:`fed_nodes.streams.Stream`.
+    """Follows :class:`fed_nodes.live.streams.Stream`.
 
     Depth needs no camera; what does (``camera_info`` of the depth, the cloud) is left out where the camera's
     ``CameraInfo`` is absent or cannot be that of the image.
 
     Args:
         node: owner of the topics.
-        transport: how images travel (:mod:`fed_nodes.sensors`).
+        transport: how images travel (:mod:`fed_nodes.sensing.sensors`).
         cloud: publish depth as a cloud, too.
         rectified: images are rectified already.
     """

@@ -17,8 +17,8 @@ from fed_nodes.convert.cameras import intrinsics_of, undistorted
 from fed_nodes.convert.clouds import points_from_msg
 from fed_nodes.convert.images import frame_from_msgs, rgb_from_msg, stamp_ns
 from fed_nodes.convert.stereo import stereo_pair
-from fed_nodes.extrinsics import Extrinsics
-from fed_nodes.sensors import SensorTopic, image_topic
+from fed_nodes.sensing.extrinsics import Extrinsics
+from fed_nodes.sensing.sensors import SensorTopic, image_topic
 
 #: Topic names inside the robot's namespace; remap them to your sensors'.
 COLOUR = "camera/image_raw"

@@ -17,8 +17,8 @@ from fed_core.data.message_types import CarriedType, TypeFinder, field_names
 from fed_core.errors import ConfigError, DataError
 from fed_nodes import qos
 from fed_nodes.convert.images import to_stamp
-from fed_nodes.recorded_types import message_class
-from fed_nodes.static_frames import STATIC_FRAMES
+from fed_nodes.playing.recorded_types import message_class
+from fed_nodes.playing.static_frames import STATIC_FRAMES
 
 #: Topics that keep their absolute name: who transforms listens there.
 _FRAMES = ("/tf", STATIC_FRAMES)

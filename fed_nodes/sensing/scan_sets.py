@@ -12,11 +12,11 @@ from sensor_msgs.msg import CameraInfo, PointCloud2
 
 from fed_core.errors import DataError
 from fed_core.types import ScanFrame
-from fed_nodes.camera_sets import CameraSets
 from fed_nodes.convert.clouds import CloudError
 from fed_nodes.convert.scans import scan_from_msgs
-from fed_nodes.scan_rigs import ScanRig
-from fed_nodes.sensors import RAW, SensorTopic, image_topic
+from fed_nodes.sensing.camera_sets import CameraSets
+from fed_nodes.sensing.scan_rigs import ScanRig
+from fed_nodes.sensing.sensors import RAW, SensorTopic, image_topic
 
 #: Checks, one a second, without a complete set before a person is told.
 _PATIENCE = 2

@@ -23,13 +23,13 @@ from fed_core.errors import ConfigError, StoreError
 from fed_core.requests import Samples
 from fed_core.types import DepthFrame
 from fed_nodes import qos
-from fed_nodes.frames import FrameOptions, FramePairer, pair_frames, sensor_names
-from fed_nodes.labelled_scans import LabelledScans, scan_topics
-from fed_nodes.labelled_sets import LabelledSets, set_topics
-from fed_nodes.rigs import CameraMount, Mount, rig_from_tree
-from fed_nodes.sample_stores import AnyFrame, DepthStore, SampleStore, VehicleStore
-from fed_nodes.scan_rigs import scan_rig_from_tree
-from fed_nodes.sensors import SensorTopic, first_problem, health_values
+from fed_nodes.recording.sample_stores import AnyFrame, DepthStore, SampleStore, VehicleStore
+from fed_nodes.sensing.frames import FrameOptions, FramePairer, pair_frames, sensor_names
+from fed_nodes.sensing.labelled_scans import LabelledScans, scan_topics
+from fed_nodes.sensing.labelled_sets import LabelledSets, set_topics
+from fed_nodes.sensing.rigs import CameraMount, Mount, rig_from_tree
+from fed_nodes.sensing.scan_rigs import scan_rig_from_tree
+from fed_nodes.sensing.sensors import SensorTopic, first_problem, health_values
 from fed_nodes.timers import steady_timer
 
 #: What happens when there are enough frames.

@@ -7,8 +7,8 @@ from typing import Any
 from fed_core.errors import FedError
 from fed_core.requests import JobRequest
 from fed_core.roles import events as ev
-from fed_nodes.limits import PLAIN, TrainingLimits
-from fed_nodes.worker import Worker
+from fed_nodes.training.limits import PLAIN, TrainingLimits
+from fed_nodes.training.worker import Worker
 
 #: A job whose process was killed (out of memory, by a person) is started again this often.
 MAX_RESTARTS = 3

@@ -9,7 +9,7 @@ from rclpy.qos import QoSProfile
 from std_msgs.msg import Header
 
 from fed_core.types import Array
-from fed_nodes.sensors import SensorTopic
+from fed_nodes.sensing.sensors import SensorTopic
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from fed_nodes import qos
 from fed_nodes.convert.boxes import boxes_to_markers
 from fed_nodes.convert.images import to_stamp
 from fed_nodes.convert.scans import Floats, cloud_to_msg, images_to_msgs, odometry_to_msg, pose_of
-from fed_nodes.static_frames import publish_static
+from fed_nodes.playing.static_frames import publish_static
 
 #: The vehicle's frame, the map's, and the LiDAR's.
 BASE, MAP, LIDAR_FRAME = "base_link", "map", "lidar_top"

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import psutil
 
-from fed_nodes.yielding import LoadMeter
+from fed_nodes.training.yielding import LoadMeter
 
 #: Sensors of CPUs on PCs, ARM boards and Jetsons are called so, or hold it in their name.
 _CPU_NAMES = ("cpu", "core", "k10temp", "zenpower", "soc")

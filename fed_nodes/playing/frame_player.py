@@ -12,11 +12,11 @@ from fed_core.errors import DataError
 from fed_core.types import DepthFrame
 from fed_nodes import qos
 from fed_nodes.convert.images import frame_to_msgs, to_stamp
-from fed_nodes.event_cameras import EventCameras, event_cameras
-from fed_nodes.frames import COLOUR, DEPTH, INFO
-from fed_nodes.laser_scans import LaserScans, laser_scans
-from fed_nodes.rig_publisher import RigPublisher
-from fed_nodes.scan_publisher import ScanPublisher
+from fed_nodes.playing.event_cameras import EventCameras, event_cameras
+from fed_nodes.playing.laser_scans import LaserScans, laser_scans
+from fed_nodes.playing.rig_publisher import RigPublisher
+from fed_nodes.playing.scan_publisher import ScanPublisher
+from fed_nodes.sensing.frames import COLOUR, DEPTH, INFO
 
 
 class FramePublisher:

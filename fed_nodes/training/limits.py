@@ -60,7 +60,7 @@ class TrainingLimits:
         return {**dict.fromkeys(names, threads), **gpu}
 
     def arguments(self) -> list[str]:
-        """Return the options of ``fed_nodes.trainer``."""
+        """Return the options of ``fed_nodes.training.trainer``."""
         return [
             f"--nice={self.nice}",
             f"--scheduling={self.scheduling}",

@@ -13,24 +13,24 @@ from fed_core.types import ScanFrame
 from fed_nodes import qos
 from fed_nodes.convert.boxes import boxes_to_detections, boxes_to_markers, vision_messages
 from fed_nodes.convert.images import to_stamp
-from fed_nodes.scan_rigs import ScanRig
-from fed_nodes.scan_sets import ScanFeed, ScanSets
-from fed_nodes.sensors import RAW, SensorTopic
-from fed_nodes.streams import Feed, Taken
+from fed_nodes.live.streams import Feed, Taken
+from fed_nodes.sensing.scan_rigs import ScanRig
+from fed_nodes.sensing.scan_sets import ScanFeed, ScanSets
+from fed_nodes.sensing.sensors import RAW, SensorTopic
 
 #: Topics of the boxes, as markers and as detections.
 MARKERS, DETECTIONS = "detections/markers", "detections"
 
 
 class DetectionStream:
-    """Follows :class:`fed_nodes.streams.Stream`.
+    """Follows :class:`fed_nodes.live.streams.Stream`.
 
     Args:
         node: owner of the topics.
         rig: the sensors.
         slop_s: largest time between the messages of a scan.
         min_score: boxes below it are not published.
-        transport: how images travel (:mod:`fed_nodes.sensors`).
+        transport: how images travel (:mod:`fed_nodes.sensing.sensors`).
 
     Attributes:
         min_score: as given; may change.

@@ -15,10 +15,10 @@ from fed_core.errors import ConfigError, DataError
 from fed_core.types import DepthFrame
 from fed_nodes.convert.clouds import CloudError
 from fed_nodes.convert.images import stamp_ns
-from fed_nodes.depth_sources import COLOUR, DEPTH, INFO, DepthCamera, DepthSource, LidarDepth, StereoDepth
-from fed_nodes.extrinsics import MOUNTS, TF, Extrinsics, FixedExtrinsics, TfExtrinsics
-from fed_nodes.rigs import Mount
-from fed_nodes.sensors import COMPRESSED, COMPRESSED_DEPTH, RAW, SensorTopic, image_topic
+from fed_nodes.sensing.depth_sources import COLOUR, DEPTH, INFO, DepthCamera, DepthSource, LidarDepth, StereoDepth
+from fed_nodes.sensing.extrinsics import MOUNTS, TF, Extrinsics, FixedExtrinsics, TfExtrinsics
+from fed_nodes.sensing.rigs import Mount
+from fed_nodes.sensing.sensors import COMPRESSED, COMPRESSED_DEPTH, RAW, SensorTopic, image_topic
 
 __all__ = ["COLOUR", "DEPTH", "INFO", "FrameOptions", "FramePairer", "pair_frames", "sensor_names"]
 

@@ -17,7 +17,7 @@ from fed_nodes import qos
 from fed_nodes.convert.bev import frame_to_msgs
 from fed_nodes.convert.images import to_stamp
 from fed_nodes.convert.occupancy import occupancy_to_msg
-from fed_nodes.static_frames import publish_static
+from fed_nodes.playing.static_frames import publish_static
 
 #: The vehicle's frame, and the topic of the true map in it.
 BASE = "base_link"

@@ -23,7 +23,7 @@ from typing import Any, TextIO
 
 from fed_core.errors import FedError
 from fed_core.training.memory import is_out_of_memory
-from fed_nodes.limits import NORMAL, TrainingLimits, limit_gpu_memory, limit_this_process
+from fed_nodes.training.limits import NORMAL, TrainingLimits, limit_gpu_memory, limit_this_process
 
 _PR_SET_PDEATHSIG = 1
 _PROGRESS_EVERY_S = 0.25

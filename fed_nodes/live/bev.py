@@ -13,20 +13,20 @@ from std_msgs.msg import Header
 
 from fed_core.errors import DataError
 from fed_nodes import qos
-from fed_nodes.camera_sets import CameraSets
 from fed_nodes.convert.bev import frame_from_msgs, known_cells
 from fed_nodes.convert.images import to_stamp
 from fed_nodes.convert.occupancy import occupancy_to_msg
-from fed_nodes.rigs import Rig
-from fed_nodes.sensors import RAW, SensorTopic, image_topic
-from fed_nodes.streams import Feed, Taken
+from fed_nodes.live.streams import Feed, Taken
+from fed_nodes.sensing.camera_sets import CameraSets
+from fed_nodes.sensing.rigs import Rig
+from fed_nodes.sensing.sensors import RAW, SensorTopic, image_topic
 
 #: Checks, one a second, without a complete set before a person is told.
 _PATIENCE = 2
 
 
 class BevStream:
-    """Follows :class:`fed_nodes.streams.Stream`.
+    """Follows :class:`fed_nodes.live.streams.Stream`.
 
     Args:
         node: owner of the topics.
@@ -34,7 +34,7 @@ class BevStream:
         base_frame: frame of the vehicle.
         slop_s: largest time between the images of a set.
         known: which cells are known: "sector", "fov" or "off".
-        transport: how images travel (:mod:`fed_nodes.sensors`).
+        transport: how images travel (:mod:`fed_nodes.sensing.sensors`).
     """
 
     task = "bev"

@@ -9,9 +9,9 @@ from sensor_msgs.msg import BatteryState
 from std_srvs.srv import SetBool
 
 from fed_nodes import qos
-from fed_nodes.machine import OthersLoad, cpu_temperature_c
 from fed_nodes.timers import steady_timer
-from fed_nodes.yielding import Readings, Yielding, YieldingConfig
+from fed_nodes.training.machine import OthersLoad, cpu_temperature_c
+from fed_nodes.training.yielding import Readings, Yielding, YieldingConfig
 
 
 class Pausing:

@@ -1,7 +1,7 @@
 """Runs jobs in a child process of its own, so that training never holds up a callback.
 
-The child is ``python -m fed_nodes.trainer``: one JSON object per line in and out, tensors in files. It is started on
-the first job, lives on for the next ones (importing PyTorch takes seconds), and dies with its parent.
+The child is ``python -m fed_nodes.training.trainer``: one JSON object per line in and out, tensors in files. It is
+started on the first job, lives on for the next ones (importing PyTorch takes seconds), and dies with its parent.
 """
 
 import contextlib
@@ -15,7 +15,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from fed_nodes.limits import PLAIN, TrainingLimits
+from fed_nodes.training.limits import PLAIN, TrainingLimits
 
 #: Called in the worker's reader thread with every line of the child: ``{"job": ..., "event": ..., ...}``.
 Listener = Callable[[dict[str, Any]], None]
@@ -94,8 +94,9 @@ class Worker:
 
     def _start(self) -> None:
         environment = {**os.environ, **self._environment}
+        program = [sys.executable, "-m", "fed_nodes.training.trainer", "--parent", str(os.getpid())]
         self._process = subprocess.Popen(  # noqa: S603 - our own module, no shell
-            [sys.executable, "-m", "fed_nodes.trainer", "--parent", str(os.getpid()), *self._limits.arguments()],
+            [*program, *self._limits.arguments()],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

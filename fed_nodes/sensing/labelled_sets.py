@@ -14,13 +14,13 @@ from sensor_msgs.msg import CameraInfo, Image
 
 from fed_core.errors import DataError
 from fed_core.types import BevFrame, RigFrame
-from fed_nodes.camera_sets import CameraSets
 from fed_nodes.convert.bev import frame_from_msgs
 from fed_nodes.convert.images import stamp_ns
 from fed_nodes.convert.occupancy import occupancy_from_msg
-from fed_nodes.rig_publisher import TRUTH
-from fed_nodes.rigs import Rig
-from fed_nodes.sensors import RAW, SensorTopic, image_topic
+from fed_nodes.playing.rig_publisher import TRUTH
+from fed_nodes.sensing.camera_sets import CameraSets
+from fed_nodes.sensing.rigs import Rig
+from fed_nodes.sensing.sensors import RAW, SensorTopic, image_topic
 
 #: Sets and maps that wait for their partners.
 _WAITING = 30

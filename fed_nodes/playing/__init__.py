@@ -1,0 +1,1 @@
+"""Recordings as the topics of a robot."""

@@ -1,0 +1,1 @@
+"""What a robot keeps of its sensor topics."""

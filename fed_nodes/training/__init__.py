@@ -1,0 +1,1 @@
+"""The child process that trains, its limits, and when it gives way."""
