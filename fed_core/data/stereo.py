@@ -26,9 +26,10 @@ class StereoMatcher:
     """
 
     def __init__(self, max_disparity_px: int) -> None:
+        self._searched_px = -(-max_disparity_px // STEP_PX) * STEP_PX
         self._matcher = cv2.StereoSGBM_create(  # type: ignore[attr-defined]
             minDisparity=0,
-            numDisparities=-(-max_disparity_px // STEP_PX) * STEP_PX,
+            numDisparities=self._searched_px,
             blockSize=_BLOCK_PX,
             P1=_SMALL_STEP,
             P2=_LARGE_STEP,
@@ -50,11 +51,15 @@ class StereoMatcher:
             (H, W) float32 pixels, NaN where no match is certain from both sides.
 
         Raises:
-            DataError: the pictures differ in size.
+            DataError: the pictures differ in size, or are not wider than the disparities that are searched.
         """
         if left.shape != right.shape:
             sizes = " and the right ".join(f"{image.shape[1]}x{image.shape[0]}" for image in (left, right))
             raise DataError(f"the left picture is {sizes}; publish a rectified pair, both of one size")
+        width = left.shape[1]
+        if width <= self._searched_px:  # OpenCV would end the process
+            text = f"stereo pictures are {width} pixels wide, but disparities up to {self._searched_px} are searched"
+            raise DataError(f"{text}; publish wider ones or lower max_disparity_px")
         grey = [cv2.cvtColor(image, cv2.COLOR_RGB2GRAY) for image in (left, right)]
         found = self._matcher.compute(*grey).astype(np.float32) / _SUBPIXEL
         found[found < 0] = np.nan

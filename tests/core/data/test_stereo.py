@@ -47,6 +47,16 @@ def test_pictures_of_two_sizes_are_no_pair() -> None:
         StereoMatcher(32).disparity(textured(212), textured(200))
 
 
+@pytest.mark.parametrize("width", [1, 31, 32])
+def test_narrow_pictures_are_refused_before_opencv_sees_them(width: int) -> None:
+    told = (
+        f"stereo pictures are {width} pixels wide, but disparities up to 32 are searched; publish wider ones or lower"
+    )
+    with pytest.raises(DataError, match=told):
+        StereoMatcher(20).disparity(textured(width), textured(width))
+    assert StereoMatcher(20).disparity(textured(33), textured(33)).shape == (60, 33)
+
+
 def test_depth_of_a_rendered_pair_is_that_of_the_renderer(shared_data: Path) -> None:
     """TartanAir V2: focal length 320 px, baseline 0.25 m."""
     folder = shared_data / "depth_tartanair"
