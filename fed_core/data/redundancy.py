@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-_ROWS = 512  # compared with all others at once, which bounds the memory
+_MOST_DISTANCES = 1 << 22  # computed at once, which bounds the memory
 
 
 def nearest_distances(greys: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:
@@ -17,16 +17,7 @@ def nearest_distances(greys: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:
     Returns:
         (N,) float32, root of the mean squared difference in grey levels; inf for a single picture.
     """
-    flat = greys.reshape(len(greys), -1).astype(np.float32)
-    squares = np.einsum("nd,nd->n", flat, flat)
-    nearest = np.full(len(flat), np.inf, np.float32)
-    for start in range(0, len(flat), _ROWS):
-        rows = slice(start, min(start + _ROWS, len(flat)))
-        distances = squares[rows, None] + squares[None] - 2.0 * flat[rows] @ flat.T
-        distances[np.arange(rows.stop - start), np.arange(start, rows.stop)] = np.inf
-        nearest[rows] = distances.min(axis=1)
-    distances_to_nearest: npt.NDArray[np.float32] = np.sqrt(np.maximum(nearest, 0.0) / max(flat.shape[1], 1))
-    return distances_to_nearest
+    return _nearest(_flat(greys), _flat(greys), np.ones(len(greys), bool))[0]
 
 
 def most_redundant(files: Sequence[npt.NDArray[np.uint8]]) -> int:
@@ -45,24 +36,60 @@ def frames_to_keep(files: Sequence[npt.NDArray[np.uint8]], which: int) -> list[b
 
     Frames go one by one and each is judged by what is still there, so that of two equal ones only one goes.
     """
-    own, others = files[which], [file for index, file in enumerate(files) if index != which]
-    flat = own.reshape(len(own), -1).astype(np.float32)
-    between = np.sqrt(((flat[:, None] - flat[None]) ** 2).mean(axis=2))
-    np.fill_diagonal(between, np.inf)
-    outside = _distances_to(flat, others)
+    own, others = _flat(files[which]), [_flat(file) for index, file in enumerate(files) if index != which]
+    outside = np.full(len(own), np.inf, np.float32)
+    for other in others:
+        outside = np.minimum(outside, _nearest(own, other)[0])
     keep = np.ones(len(own), bool)
+    inside, which_one = _nearest(own, own, keep)
     for _ in range(len(own) // 2):
-        left = np.where(keep[None], between, np.inf).min(axis=1, initial=np.inf)
-        left = np.where(keep, np.minimum(left, outside), np.inf)
-        keep[int(np.argmin(left))] = False
+        gone = int(np.argmin(np.where(keep, np.minimum(inside, outside), np.inf)))
+        keep[gone] = False
+        orphans = np.flatnonzero(keep & (which_one == gone))
+        if len(orphans):
+            inside[orphans], which_one[orphans] = _nearest(own, own, keep, orphans)
     return [bool(stays) for stays in keep]
 
 
-def _distances_to(flat: npt.NDArray[np.float32], others: Sequence[npt.NDArray[np.uint8]]) -> npt.NDArray[np.float32]:
-    """Return how far each of (N, D) pictures is from the nearest of the other files, (N,); inf without any."""
-    nearest = np.full(len(flat), np.inf, np.float32)
-    for file in others:
-        other = file.reshape(len(file), -1).astype(np.float32)
-        squared = (flat**2).sum(axis=1)[:, None] + (other**2).sum(axis=1)[None] - 2.0 * flat @ other.T
-        nearest = np.minimum(nearest, np.sqrt(np.maximum(squared, 0.0).min(axis=1, initial=np.inf) / flat.shape[1]))
-    return nearest
+def _flat(greys: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:
+    return greys.reshape(len(greys), -1).astype(np.float32)
+
+
+def _nearest(
+    one: npt.NDArray[np.float32],
+    other: npt.NDArray[np.float32],
+    keep: npt.NDArray[np.bool_] | None = None,
+    rows: npt.NDArray[np.intp] | None = None,
+) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.intp]]:
+    """Return how far pictures are from the nearest others, and which those are; of equally near ones the last.
+
+    Args:
+        one: (N, D) pictures.
+        other: (M, D) pictures, M at least 1.
+        keep: (M,) which others count; where it is given, ``other`` is ``one`` and no picture counts for itself.
+        rows: (R,) indices of the pictures that are asked for; None = all.
+
+    Returns:
+        (R,) float32, inf where none counts; and (R,) indices.
+    """
+    rows = np.arange(len(one)) if rows is None else rows
+    distances, indices = np.full(len(rows), np.inf, np.float32), np.zeros(len(rows), np.intp)
+    step = max(1, _MOST_DISTANCES // len(other))
+    for start in range(0, len(rows), step):
+        part = rows[start : start + step]
+        found = _distances(one[part], other)
+        if keep is not None:
+            found[:, ~keep] = np.inf
+            found[np.arange(len(part)), part] = np.inf
+        # The last: where many are equal and the first of them goes, only few must look for another one.
+        last = len(other) - 1 - found[:, ::-1].argmin(axis=1)
+        distances[start : start + step], indices[start : start + step] = found[np.arange(len(part)), last], last
+    return distances, indices
+
+
+def _distances(one: npt.NDArray[np.float32], other: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    """Return how far (N, D) pictures are from (M, D) others, (N, M)."""
+    # Grey levels are whole numbers: summed in this order, float32 is exact, whatever the order of the pictures.
+    both = one @ other.T
+    squared = ((one**2).sum(axis=1)[:, None] - both) + ((other**2).sum(axis=1)[None] - both)
+    return np.asarray(np.sqrt(squared / max(one.shape[1], 1)), np.float32)
