@@ -16,10 +16,10 @@ from fed_core import requests
 from fed_core.aggregation import run_aggregation
 from fed_core.bookkeeping import RunBook
 from fed_core.config import check, option
-from fed_core.errors import FedError, Refusal
+from fed_core.errors import ConfigError, FedError, Refusal
 from fed_core.roles import events as ev
 from fed_core.roles.aggregator import Aggregator
-from fed_core.roles.membership import AggregatorConfig
+from fed_core.roles.membership import AggregatorConfig, is_run_id
 from fed_core.roles.messages import RunConfig
 from fed_nodes import params, qos, run
 from fed_nodes.blobs import RosBlobChannel
@@ -48,6 +48,8 @@ class RunParameters:
 
     def __post_init__(self) -> None:
         check(self)
+        if not is_run_id(self.run):
+            raise ConfigError(f"run is {self.run!r}; it names a folder: no slash, no dot first, at most 100 characters")
 
     def run_config(self) -> RunConfig:
         """Return what goes into every plan."""

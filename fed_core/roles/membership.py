@@ -11,6 +11,7 @@ from fed_core.roles.messages import FleetPlan, Registration, RunConfig, UpdateRe
 from fed_core.types import PROTOCOL_VERSION, Descriptor, ModelSignature
 
 _ROBOT_ID = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,62}")
+_RUN_ID = re.compile(r"[^/\0.][^/\0]{0,99}")  # no path, and no hidden folder
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,11 @@ class Snapshot:
 def is_robot_id(text: str) -> bool:
     """Return whether ``text`` can name a robot: it becomes a ROS namespace and the name of a folder."""
     return _ROBOT_ID.fullmatch(text) is not None
+
+
+def is_run_id(text: str) -> bool:
+    """Return whether ``text`` can name a run: it becomes the name of a folder, here and on the robots."""
+    return _RUN_ID.fullmatch(text) is not None
 
 
 def judge_registration(

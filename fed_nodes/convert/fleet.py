@@ -24,6 +24,7 @@ from fed_core.config import to_tree
 from fed_core.errors import Refusal, WireError
 from fed_core.roles import messages as roles
 from fed_core.roles.events import LoadModel
+from fed_core.roles.membership import is_run_id
 from fed_core.roles.messages import MAX_ENTRIES
 from fed_core.strategies.base import RobotPlan
 from fed_core.types import Array, BlobRef, Descriptor
@@ -75,6 +76,8 @@ def plan_from_msg(msg: RoundPlanMsg) -> roles.FleetPlan:
     if msg.schema != PLAN_SCHEMA:
         raise WireError(f"plan of schema {msg.schema}, this robot reads {PLAN_SCHEMA}", Refusal.WRONG_VERSION)
     _cap(len(msg.robots), "robots")
+    if not is_run_id(msg.run_id):  # robots have a folder of that name
+        raise WireError(f"a plan of run {msg.run_id[:40]!r}, which can be no folder's name")
     config = roles.RunConfig(
         strategy=msg.strategy,
         strategy_options=_loads(msg.strategy_json, "strategy_json"),

@@ -97,7 +97,11 @@ def _rectify(image: Picture, info: CameraInfo) -> Picture:
     if not np.isfinite(r).all() or not np.allclose(r @ r.T, np.eye(3), atol=1e-3):
         raise DataError("camera_info has an r that is no rotation; calibrate the pair")
     matrices = (k.tobytes(), r.tobytes(), p.tobytes())
-    return np.asarray(cv2.remap(image, *_maps(model, numbers, matrices, (width, height)), cv2.INTER_LINEAR), np.uint8)
+    try:
+        maps = _maps(model, numbers, matrices, (width, height))
+        return np.asarray(cv2.remap(image, *maps, cv2.INTER_LINEAR), np.uint8)
+    except cv2.error as err:
+        raise DataError(f"an image of {width}x{height} pixels cannot be rectified") from err
 
 
 @lru_cache(maxsize=8)

@@ -45,7 +45,7 @@ def plans(draw: Any) -> roles.FleetPlan:
         seed=draw(counts),
     )
     return roles.FleetPlan(
-        run_id=draw(names),
+        run_id=draw(names.filter(lambda name: "/" not in name)),
         config=config,
         round=draw(counts),
         finished=draw(st.booleans()),
@@ -174,6 +174,9 @@ def test_selection_names_all_that_was_chosen() -> None:
         ({"train_json": "[1]"}, "train_json is not a JSON object"),
         ({"strategy_json": "[" * 60_000}, "strategy_json is not valid JSON"),
         ({"strategy_json": " " * 1_000_001}, "strategy_json of 1000001 bytes; at most 1000000"),
+        ({"run_id": "../../other"}, "a plan of run '../../other', which can be no folder's name"),
+        ({"run_id": ".."}, "a plan of run '..', which can be no"),
+        ({"run_id": ""}, "a plan of run '', which can be no"),
         ({"models": ["other"]}, "names blobs that it does not list: other"),
         ({"blobs": [BlobRefMsg(key="global", digest="../../etc/passwd")]}, "blob 'global' is named '../../etc/passwd'"),
         ({"serving": BlobRefMsg(key="serving", digest="AB" * 32)}, "expected 64 hex digits"),

@@ -1,14 +1,16 @@
 """What a robot keeps on its disk."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from fed_core.errors import StoreError
+from fed_core.errors import ConfigError, StoreError
 from fed_core.roles.messages import FleetPlan, RunConfig, UpdateReport
 from fed_core.types import BlobRef
+from fed_nodes.aggregator import RunParameters
 from fed_nodes.robot_folder import RobotFolder
 
 RUN = RunConfig("fedavg", {}, "depth", "adabins_s", {}, {}, 8, 0)
@@ -61,3 +63,8 @@ def test_two_processes_cannot_share_a_folder(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert f"another robot runs in {tmp_path}; give each its own state_dir" in done.stderr
     assert kept.free_bytes > 0
+
+
+def test_a_run_must_be_named_as_a_folder() -> None:
+    with pytest.raises(ConfigError, match=re.escape("run is '../up'; it names a folder: no slash, no dot first")):
+        RunParameters(run="../up")

@@ -65,6 +65,13 @@ def test_a_camera_that_is_none_is_named(changes: dict[str, Any], words: str) -> 
     assert words in str(err.value) and "\n" not in str(err.value)
 
 
+def test_a_picture_too_wide_to_be_rectified_is_refused() -> None:
+    wide = np.zeros((1, 40_000, 3), np.uint8)
+    size = {"width": 40_000, "height": 1, "d": [0.1, 0, 0, 0, 0]}
+    with pytest.raises(DataError, match="left camera: an image of 40000x1 pixels cannot be rectified"):
+        stereo_pair(wide, wide, (info(LEFT, **size), info(RIGHT, **size)), rectified=False)
+
+
 def read_sensor(path: Path) -> Any:
     """Return the tree of a calibration; its first line is OpenCV's, not YAML's."""
     return yaml.safe_load(path.read_text().partition("\n")[2])

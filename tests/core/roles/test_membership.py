@@ -8,6 +8,7 @@ import pytest
 
 from fed_core.errors import Refusal
 from fed_core.roles import events as ev
+from fed_core.roles.membership import is_run_id
 from fed_core.roles.messages import (
     RobotPhase,
     RobotStatus,
@@ -155,3 +156,11 @@ def test_a_descriptor_that_comes_again_changes_nothing() -> None:
     bench.register()
     bench.feed(SequenceDescriptor("ana", "run", described(1.0)))
     assert bench.feed(SequenceDescriptor("ana", "run", described(5.0))) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "fits"),
+    [("run", True), ("yard 3.2_b", True), ("../up", False), ("..", False), ("a/b", False), ("", False), ("\0", False)],
+)
+def test_a_run_is_named_as_a_folder_and_nothing_above_it(name: str, fits: bool) -> None:
+    assert is_run_id(name) is fits
