@@ -47,14 +47,15 @@ class InferenceNode(LifecycleNode):
 
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Publish from now on."""
+        found = super().on_activate(state)
         if self._live is not None:
-            self._live.active, self._live.text = True, "waiting for models"
-        return super().on_activate(state)
+            self._live.activate()
+        return found
 
     def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Publish nothing."""
         if self._live is not None:
-            self._live.active, self._live.text = False, "inactive"
+            self._live.active = False
         return super().on_deactivate(state)
 
     def on_cleanup(self, state: LifecycleState) -> TransitionCallbackReturn:

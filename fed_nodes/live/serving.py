@@ -123,6 +123,7 @@ class ServingThread:
         self._serving: _Ready | None = None
         self._closed = False
         self._received = self._dropped = self._predicted = self._failed = 0
+        self._not_made = self._not_predicted = ""
         self._latencies_s: deque[float] = deque(maxlen=_WINDOW)
         self._last_s = -math.inf
         self._orders: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
@@ -142,6 +143,16 @@ class ServingThread:
             self._dropped += self._frame is not None
             self._frame, self._latest = frame, sample
             self._wake.notify()
+
+    @property
+    def problem(self) -> str:
+        """Why nothing new serves, or the last frame was not predicted, for people; "" = all is well."""
+        return self._not_made or self._not_predicted
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether the second thread has not begun yet with all that it was told."""
+        return not self._orders.empty()
 
     def describe(self, images: Sequence[Array], kind: str, use: Callable[[Descriptor], None]) -> None:
         """Describe (H, W, 3) uint8 images by ``kind``; ``use`` is called in the second thread."""
@@ -201,8 +212,8 @@ class ServingThread:
                 self._serving = ready
                 self._guarded(partial(ready.use, ready.live))
             elif frame is not None and self._serving is not None:
-                done = self._guarded(partial(self._predict, frame, self._serving.live))
-                self._count(frame, done)
+                self._not_predicted = self._guarded(partial(self._predict, frame, self._serving.live))
+                self._count(frame, not self._not_predicted)
 
     def _predict(self, frame: _Frame, live: LiveNetwork) -> None:
         self._on_result((frame.token, live.predict(frame.sample)))
@@ -216,17 +227,18 @@ class ServingThread:
                 self._latencies_s.append(now_s - frame.offered_s)
                 self._last_s = now_s
 
-    def _guarded(self, work: Callable[[], None]) -> bool:
-        """Do it and return whether it was done: one bad frame must not end the thread, and all live output with it."""
+    def _guarded(self, work: Callable[[], None]) -> str:
+        """Do it and return what hindered it: one bad frame must not end the thread, and all live output with it."""
         try:
             work()
         except FedError as err:
-            self._on_error(str(err))
+            text = str(err)
         except Exception as err:
-            self._on_error(f"{type(err).__name__}: {' '.join(str(err).split())}")
+            text = f"{type(err).__name__}: {' '.join(str(err).split())}"
         else:
-            return True
-        return False
+            return ""
+        self._on_error(text)
+        return text
 
     # ---- the thread that makes networks ready --------------------------------------------------------------------
 
@@ -239,7 +251,7 @@ class ServingThread:
             if self._serving is not None and not nice:
                 os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE)  # Linux: of this thread alone
                 nice = True
-            self._guarded(order)
+            self._not_made = self._guarded(order) or self._not_made
 
     def _prepare(self) -> None:
         """Import what takes long while the node still looks for the fleet."""
@@ -255,15 +267,16 @@ class ServingThread:
     def _load(self, model: LiveModel, use: Callable[[LiveNetwork], None]) -> None:
         network = self._build(model)
         sample = self._latest
-        if sample is not None:
-            network = self._warm(network, sample)
+        # A frame that cannot be predicted must not keep a network from those that can.
+        if sample is not None and not self._guarded(lambda: network.predict(sample)):
+            network = self._with_runner(network, sample)
+        self._not_made = ""
         with self._wake:
             self._ready = _Ready(network, use)
             self._wake.notify()
 
-    def _warm(self, live: LiveNetwork, sample: Any) -> LiveNetwork:
-        """Return what runs the network as the runtime says, after the first prediction, which is the slowest."""
-        live.predict(sample)
+    def _with_runner(self, live: LiveNetwork, sample: Any) -> LiveNetwork:
+        """Return what runs the network as the runtime says; where that cannot, PyTorch does."""
         if self._runtime == "torch":
             return live
         from fed_models.runtimes import make_runner

@@ -50,15 +50,15 @@ class LiveInference:
 
     Attributes:
         active: samples are taken and results published.
-        text: what it does, for people.
     """
 
     def __init__(self, node: LifecycleNode, config: InferenceConfig) -> None:
         self._node, self._config = node, config
-        self.active, self.text = False, "inactive"
+        self.active = False
         self._stream = config.stream(node)
         self._problem, self._wrong_task, self._said = "", "", ""
         self._models: tuple[str, int] = ("", 0)  # keys and round of what serves
+        self._unsaid: Selection | None = None  # a choice that was made while nothing is published
         self._sequences = SequenceCutter(config.gap_s, config.descriptor_frames)
         self._drift = DriftWatch(config.drift_frames, config.descriptor_frames, config.drift_threshold)
         self._last_image_s = float("inf")
@@ -81,6 +81,21 @@ class LiveInference:
         self._open_inputs()
         opened.callback(self._serving.close)  # closed first: it publishes
         self._fleet.restore()
+
+    @property
+    def text(self) -> str:
+        """What it does, for people."""
+        keys, number = self._models
+        if not self.active:
+            return "inactive"
+        return f"serving {keys} of round {number}" if keys else "waiting for models"
+
+    def activate(self) -> None:
+        """Take samples and publish from now on; the publishers are active already."""
+        self.active = True
+        unsaid, self._unsaid = self._unsaid, None
+        if unsaid is not None:
+            self._selections.publish(unsaid)
 
     def change(self, config: InferenceConfig) -> None:
         """Take new values of live parameters; on the executor's thread."""
@@ -118,7 +133,7 @@ class LiveInference:
 
     def health(self) -> tuple[str, str, dict[str, str]]:
         """Return level, a line for people, and what became of the samples."""
-        problem = self._wrong_task or self._problem
+        problem = self._wrong_task or self._problem or self._serving.problem
         keys, number = self._models
         values = {**_told(self._serving.counts()), "models": keys, "round": str(number)}
         if self._config.drift_frames:
@@ -183,7 +198,7 @@ class LiveInference:
         for event in events:
             self._host.feed(event)
         wanted = self._drift.add(taken.pictures)
-        if wanted is not None:
+        if wanted is not None and not self._serving.is_behind:  # else comparisons would pile up, with their pictures
             kind, pictures = wanted
             self._serving.describe(pictures, kind, partial(self._on_recent, self._sequences.name))
 
@@ -208,7 +223,6 @@ class LiveInference:
         selection = convert.selection_to_msg(effect, self._sequences.first)
         paths = {key: self._store.path(plan.blobs[key].digest) for key in keys}
         self._serving.load(LiveModel(plan.config, paths, *self._own(plan)), partial(self._on_served, effect, selection))
-        self._serving.later(partial(self._fleet.keep, plan))  # disks may be slow
 
     def _own(self, plan: FleetPlan) -> tuple[dict[str, str], str]:
         """Return the files that the robot keeps, and what to do should they be needed and missing."""
@@ -222,12 +236,13 @@ class LiveInference:
 
     def _on_served(self, effect: ev.LoadModel, selection: Selection, live: LiveNetwork) -> None:
         """Publish the choice, now that its models serve."""
-        keys = ", ".join(effect.choice.keys)
-        self._models = (keys, effect.plan.round)
-        self.text = f"serving {keys} of round {effect.plan.round}"
+        self._models = (", ".join(effect.choice.keys), effect.plan.round)
         self._stream.served(live.network)
+        self._serving.later(partial(self._fleet.keep, effect.plan))  # disks may be slow
         if self.active:
             self._selections.publish(selection)
+        else:
+            self._unsaid = selection
 
     def _on_result(self, result: tuple[Taken, Any]) -> None:
         if self.active:

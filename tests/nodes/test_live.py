@@ -30,6 +30,8 @@ class Recorder:
         self.errors: list[str] = []
         self.problem = ""
         self.descriptor: Any = "the descriptor"
+        self.is_behind = False
+        self.kept: list[int] = []
         self.said: list[str] = []
 
     def feed(self, event: ev.Event) -> None:
@@ -49,6 +51,12 @@ class Recorder:
     def describe(self, images: Any, kind: str, use: Any) -> None:
         self.described.append((len(images), kind))
         use(self.descriptor)
+
+    def later(self, work: Any) -> None:
+        work()
+
+    def keep(self, plan: Any) -> None:
+        self.kept.append(plan.round)
 
     def error(self, text: str, **options: Any) -> None:
         self.errors.append(text)
@@ -213,6 +221,27 @@ def test_pictures_that_drift_away_end_the_sequence_once_in_so_many_frames(monkey
     assert started(live) == ["sequence_1", "sequence_2"] and len(live.world.described) == 3
 
 
+def test_comparisons_do_not_pile_up_behind_a_slow_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    live = Live(monkeypatch, descriptor_frames=2, drift_frames=4, drift_threshold=3.0)
+    live.world.descriptor = described(0.0)
+    live.image(0)
+    live._describe(ev.DescribeSequence("sequence_1", "gaussian"))
+    live.world.is_behind = True
+    for number in range(1, 13):
+        live.image(number)
+    assert len(live.world.described) == 1
+    live.world.is_behind = False
+    for number in range(13, 17):
+        live.image(number)
+    assert len(live.world.described) == 2
+
+
+def test_a_network_that_cannot_be_made_stays_in_the_diagnostics(monkeypatch: pytest.MonkeyPatch) -> None:
+    live = Live(monkeypatch)
+    live.world.problem = "fedbevt keeps 1 tensors on each robot"
+    assert live.health()[:2] == ("warn", "fedbevt keeps 1 tensors on each robot")
+
+
 def test_diagnostics_count_images_and_tell_how_long_they_take(monkeypatch: pytest.MonkeyPatch) -> None:
     values = Live(monkeypatch).health()[2]
     assert values == {
@@ -231,8 +260,11 @@ def test_nothing_is_published_while_inactive_and_the_choice_is_kept_in_mind(monk
     live.active = False
     live._on_served(effect, Selection(run_id="a"), LiveNetwork(None, None))
     live._on_result((taken, "depth"))
-    assert published == [] and live.text == "serving cluster/1 of round 3"
-    live.active = True
+    assert published == [] and live.text == "inactive" and live.world.kept == [3]
+    live.activate()
+    assert published.pop().run_id == "a" and live.text == "serving cluster/1 of round 3"
+    live.activate()
+    assert published == []
     live._on_served(effect, Selection(run_id="b"), LiveNetwork(None, None))
     live._on_result((taken, "depth"))
     assert [getattr(thing, "run_id", thing) for thing in published] == ["b", "depth"]

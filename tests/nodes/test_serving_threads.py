@@ -53,6 +53,10 @@ class World:
         self.load(name, predict)
         self.until(lambda: f"{name} serves" in self.events)
 
+    def answered(self) -> int:
+        counts = self.serving.counts()
+        return counts.predicted + counts.failed
+
     def until(self, condition: Callable[[], Any]) -> None:
         with self.changed:
             assert self.changed.wait_for(condition, WAIT_S), (self.events, self.errors)
@@ -144,6 +148,34 @@ def test_an_error_of_a_frame_is_told_and_counted_and_the_next_one_is_answered(wo
     world.serving.offer(2, "good")
     world.until(lambda: world.results)
     assert world.errors == ["ValueError: two lines"] and world.results == [(2, "good")]
+    assert world.serving.counts().failed == 1
+
+
+def test_the_problem_is_that_of_the_last_frame(world: World) -> None:
+    def picky(sample: Any) -> Any:
+        if sample == "bad":
+            raise ValueError("no picture")
+        return sample
+
+    world.serve("picky", picky)
+    for number, (sample, problem) in enumerate((("bad", "ValueError: no picture"), ("good", ""))):
+        world.serving.offer(number, sample)
+        world.until(lambda: world.answered() == number + 1)  # noqa: B023 - called at once
+        assert world.serving.problem == problem
+
+
+def test_a_frame_that_cannot_be_predicted_does_not_keep_a_network_from_the_next_one(world: World) -> None:
+    def picky(sample: Any) -> Any:
+        if sample == "bad":
+            raise ValueError("no picture")
+        return sample
+
+    world.serving.offer(1, "bad")
+    world.load("picky", picky)
+    world.until(lambda: len(world.errors) == 2)  # the warm-up, then the frame itself
+    world.serving.offer(2, "good")
+    world.until(lambda: world.results)
+    assert world.results == [(2, "good")]
 
 
 def test_a_network_that_cannot_be_made_is_told_and_the_old_one_serves_on(world: World) -> None:
@@ -156,6 +188,9 @@ def test_a_network_that_cannot_be_made_is_told_and_the_old_one_serves_on(world: 
     world.serving.offer(1, b"")
     world.until(lambda: world.results)
     assert world.errors == ["KeyError: 'key'"] and world.results == [(1, "old")]
+    assert world.serving.problem == "KeyError: 'key'"
+    world.serve("next", named("next"))
+    assert world.serving.problem == ""
 
 
 def test_latency_and_age_are_of_what_was_handed_on(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
