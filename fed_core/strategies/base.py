@@ -147,6 +147,8 @@ class LocalState:
         step: optimiser steps done in this round.
         share: share of the step's samples that the running batch holds. Below 1 where memory ran out and the batch was
             cut: the step then asks :meth:`LocalRule.loss` once for each part, and weighs them so.
+        sums: what :meth:`LocalRule.loss` adds up over the parts of a step, by a name of the rule's own; empty when a step
+            begins, and when it begins again because memory ran out.
         num_steps: optimiser steps of this round.
         epoch: current epoch of this round, from 0.
         num_epochs: epochs of this round.
@@ -168,6 +170,7 @@ class LocalState:
     lr: float = 0.0
     step: int = 0
     share: float = 1.0
+    sums: dict[str, "Tensor"] = field(default_factory=dict)
     num_steps: int = 1
     epoch: int = 0
     num_epochs: int = 1
@@ -175,6 +178,11 @@ class LocalState:
     batches: Callable[..., Iterable[Any]] = _not_offered
     forward: Callable[["nn.Module", Any], Any] = _not_offered
     task_loss: Callable[[Any, Any], "Tensor"] = _not_offered
+
+    def add_share(self, name: str, value: "Tensor") -> None:
+        """Add the running batch's share of a mean over the samples of the step to :attr:`sums`."""
+        part = value.detach() * self.share
+        self.sums[name] = self.sums[name] + part if name in self.sums else part
 
 
 @dataclass(frozen=True)

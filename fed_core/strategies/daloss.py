@@ -45,6 +45,8 @@ if TYPE_CHECKING:
 _PART_BYTES = 2**22
 #: Where the rule keeps the divergence of the last round, beside what the inner rule remembers.
 _REMEMBERED = "daloss/divergence"
+#: Sums over the parts of a step: the task's loss, and the divergence.
+_LOSS, _MEASURED = "daloss/loss", "daloss/step_divergence"
 
 
 @strategies.register("daloss")
@@ -177,11 +179,13 @@ class DivergencePull(LocalRule):
             self._first = self._now if self._first is None else self._first
             if self._options.kld_grad:
                 loss = loss + self._options.C * self._distance() * measured
-        self._add(loss=task_loss.detach() * state.share, divergence=self._now * state.share)
+        state.add_share(_LOSS, task_loss)
+        state.add_share(_MEASURED, self._now)
         return loss
 
     def correct_gradient(self, state: LocalState) -> None:
         """Pull, before or after the inner rule looks at the gradient."""
+        self._now = state.sums[_MEASURED]  # of the whole batch, where it came in parts
         if self._options.cv_includes_q:
             self._pull()
         self._inner.correct_gradient(state)
@@ -189,7 +193,8 @@ class DivergencePull(LocalRule):
             self._pull()
 
     def after_step(self, state: LocalState) -> None:
-        """Ask the inner rule."""
+        """Add to the figures, ask the inner rule."""
+        self._add(loss=state.sums[_LOSS], divergence=state.sums[_MEASURED])
         self._inner.after_step(state)
 
     def finish(self, state: LocalState) -> LocalResult:

@@ -292,10 +292,9 @@ class DynamicallyWeighted(Corrected):
             restore_optimizer(state)
 
     def loss(self, state: LocalState, batch: Any, outputs: Any, task_loss: "Tensor") -> "Tensor":
-        """Add the step's divergence to the running mean."""
+        """Measure the step's divergence for the running mean."""
         if self._options.kld_source == "running":
-            measured = self._divergence(state).of_step(state, batch, outputs).detach()
-            self._running = self._running + measured * state.share
+            state.add_share(DIVERGENCE, self._divergence(state).of_step(state, batch, outputs))
         return task_loss
 
     def correct_gradient(self, state: LocalState) -> None:
@@ -306,8 +305,9 @@ class DynamicallyWeighted(Corrected):
             self._note(self._gradients())
 
     def after_step(self, state: LocalState) -> None:
-        """Correct the weights, where that is what the options say."""
+        """Add to the running means; correct the weights, where that is what the options say."""
         self._rate_sum += state.lr
+        self._running = self._running + state.sums.get(DIVERGENCE, 0.0)
         if self._options.cv_space == "update":
             for name, parameter in self._parameters.items():
                 if parameter.grad is not None:

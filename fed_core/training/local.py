@@ -293,6 +293,7 @@ class _Loop:
         """Set the gradients of a batch, in as many parts as memory asks for; returns the task's own loss."""
         while True:
             self._optimizer.zero_grad(set_to_none=True)
+            self._state.sums.clear()
             parts = in_parts(indexes, self._most)
             try:
                 return sum(self._add_gradients(part, len(part) / len(indexes)) for part in parts)

@@ -186,7 +186,10 @@ def test_each_part_of_a_step_has_a_divergence_of_its_own() -> None:
     ("method", "options", "figure"),
     [("daloss", {"C": 0.1}, "step_divergence"), ("feddwa", {"kld_source": "running"}, "divergence")],
 )
-def test_figures_of_a_method_do_not_depend_on_the_parts(method: str, options: dict[str, Any], figure: str) -> None:
+@pytest.mark.parametrize("in_backward", [False, True])
+def test_figures_of_a_method_do_not_depend_on_the_parts(
+    method: str, options: dict[str, Any], figure: str, in_backward: bool
+) -> None:
     def figures(task: DepthTask) -> Mapping[str, float]:
         network = steady()
         state = state_of(network, 0.5)
@@ -195,17 +198,39 @@ def test_figures_of_a_method_do_not_depend_on_the_parts(method: str, options: di
         rule = make_strategy(method, options).local_rule()
         return train(task, prepared(8, network), config, rule, state, seed=1).result.scalars
 
-    whole, cut = figures(DepthTask()), figures(Patient(2))
+    whole, cut = figures(DepthTask()), figures(Patient(2, in_backward=in_backward))
 
     assert set(whole) == set(cut) and whole[figure] > 0
     assert cut[figure] == pytest.approx(whole[figure], rel=0.05)
 
 
 class Patient(SmallMemory):
-    """Takes whole batches of those who only look."""
+    """Takes whole batches of those who only look, and in the first half of the steps, when little has changed."""
 
     def forward(self, network: Any, batch: Any) -> Any:
-        return super().forward(network, batch) if torch.is_grad_enabled() else DepthTask.forward(self, network, batch)
+        if not torch.is_grad_enabled():
+            return DepthTask.forward(self, network, batch)
+        if len(self.tried) < 3:
+            self.tried.append(len(batch.depth))
+            return DepthTask.forward(self, network, batch)
+        return super().forward(network, batch)
+
+
+def test_a_step_that_begins_again_is_summed_once() -> None:
+    found: list[float] = []
+
+    class Summing(LocalRule):
+        def loss(self, state: LocalState, batch: Any, outputs: Any, task_loss: torch.Tensor) -> torch.Tensor:
+            state.add_share("samples", torch.tensor(float(len(batch.depth))))
+            return task_loss
+
+        def after_step(self, state: LocalState) -> None:
+            found.append(float(state.sums["samples"]))
+
+    run(SmallMemory(3, in_backward=True), tiny(), replace(PLAIN, batch_size=5, max_steps=2), rule=Summing(), count=10)
+
+    # The first batch in parts of 2 and 3, after a whole one that failed: 0.4 * 2 + 0.6 * 3.
+    assert found == [pytest.approx(2.6)] * 2
 
 
 def test_what_failed_is_let_go_before_the_next_try() -> None:
