@@ -32,7 +32,7 @@ from fed_nodes.live.fleet_models import FleetModels
 from fed_nodes.live.sequences import SequenceCutter
 from fed_nodes.live.serving import Counts, LiveModel, LiveNetwork, ServingThread
 from fed_nodes.live.streams import Feed, Taken
-from fed_nodes.sensing.sensors import health_values
+from fed_nodes.sensing.sensors import first_problem, health_values
 from fed_nodes.timers import steady_timer
 
 #: Time after which the interpreter lets another thread go on [s].
@@ -156,7 +156,8 @@ class LiveInference:
         if time.monotonic() - self._last_image_s > self._config.gap_s:
             self._last_image_s = float("inf")
             self._on_silence()
-        problem, known = self._stream.problem() or self._fleet.problem, (self._problem, self._said)
+        stream, known = self._stream, (self._problem, self._said)
+        problem = stream.problem() or first_problem(stream.topics) or self._fleet.problem
         self._problem = problem
         if problem and problem not in known:
             self._node.get_logger().error(problem)

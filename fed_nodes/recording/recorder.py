@@ -22,6 +22,7 @@ from fed_core.data.opv2v.writer import Opv2vWriter, recorded_source
 from fed_core.errors import ConfigError, StoreError
 from fed_core.requests import Samples
 from fed_core.types import DepthFrame
+from fed_core.wire.files import store_error
 from fed_nodes import qos
 from fed_nodes.recording.sample_stores import AnyFrame, DepthStore, SampleStore, VehicleStore
 from fed_nodes.sensing.frames import FrameOptions, FramePairer, pair_frames, sensor_names
@@ -117,7 +118,7 @@ class Recorder:
     """
 
     def __init__(self, node: Node, config: RecorderConfig, folder: Path, on_done: Callable[[], None]) -> None:
-        self._node, self._config, self._on_done = node, config, on_done
+        self._node, self._config, self._folder, self._on_done = node, config, folder, on_done
         self._keyframes = Keyframes(config)
         self._store = config.open_store(folder)
         if self._store.mended:
@@ -240,8 +241,9 @@ class Recorder:
         """Tell of a disk that cannot take more; the robot goes on with what it has."""
         try:
             yield
-        except StoreError as err:
-            self._tell(f"recording: {err}")
+        except (StoreError, OSError) as err:
+            broken = err if isinstance(err, StoreError) else store_error(err, Path(err.filename or self._folder))
+            self._tell(f"recording: {broken}")
 
     def _tell(self, text: str) -> None:
         self._trouble = text

@@ -151,11 +151,11 @@ class VehicleStore:
         return True
 
     def offer(self, name: str) -> None:
-        """Finish the folder."""
-        writer, self._writer = self._writer, None
-        if writer is not None:
-            writer.close()
+        """Finish the folder; where the disk refuses, it can be tried again."""
+        if self._writer is not None:
+            self._writer.close()
             self._part.rename(self._folder)
+            self._writer = None
 
     def source(self) -> dict[str, Any] | None:
         """Return the entry of the finished folder; None while it is recorded."""

@@ -183,6 +183,15 @@ def test_a_problem_of_the_stream_is_told_once_and_stays_in_the_diagnostics(monke
     assert levels == ["warn", "warn", "ok", "warn", "warn", "warn"]
 
 
+def test_a_sensor_that_stops_is_told_where_the_task_says_nothing_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    live = Live(monkeypatch)
+    topic: Any = SimpleNamespace(health=lambda: SimpleNamespace(problem="/car_a/front/image_raw: no message for 2 s"))
+    monkeypatch.setattr(live._stream, "problem", lambda: "")
+    monkeypatch.setattr(live._stream, "topics", (topic,))
+    live._on_tick()
+    assert live.world.errors == ["/car_a/front/image_raw: no message for 2 s"]
+
+
 def started(live: Live) -> list[str]:
     return [event.name for event in live.world.events if isinstance(event, ev.SequenceStarted)]
 

@@ -1,10 +1,12 @@
 """What a robot records: enough and no more, or on and on; through restarts and a full disk. Sensors are scripted."""
 
+import errno
 import re
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,7 @@ from fed_core.data.keyframes import KeyframeOptions
 from fed_core.data.local_set import SetOptions
 from fed_core.errors import ConfigError, DiskFullError
 from fed_nodes.recording.recorder import SYNC_S, Recorder, RecorderConfig
+from fed_nodes.recording.sample_stores import VehicleStore
 from tests.core.data.recorded import indices, make_frame
 
 SIZE = (56, 76)  # 30 kB a frame
@@ -186,6 +189,50 @@ def test_full_disk_ends_with_what_is_there(robot: Callable[..., Robot], monkeypa
     one.recorder._store._set._writer._output.reserve = refuse  # type: ignore[attr-defined]
     one.send(3)
     assert (one.done, one.sensors.is_open, one.frames()) == (1, False, [0, 2])
+
+
+def test_a_disk_that_turned_read_only_does_not_end_the_robot(
+    robot: Callable[..., Robot], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = robot()
+    one.send(0)
+
+    def read_only(frame: Any, grey: Any) -> bool:
+        raise OSError(errno.EROFS, "Read-only file system", "samples/samples_0.mcap")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(one.recorder._store, "add", read_only)
+        one.send(1)
+    assert one.recorder.problem() == "recording: cannot read or write samples/samples_0.mcap: Read-only file system"
+    one.send(2)
+    assert (one.recorder.problem(), one.recorder.values()["recorded_frames"]) == ("", "2")
+
+
+class FullDisk:
+    """Writes a vehicle's frames; the first try to finish finds no space."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self.tries = path, 0
+
+    def add(self, frame: Any) -> None:
+        self._path.mkdir(exist_ok=True)
+
+    def close(self) -> None:
+        self.tries += 1
+        if self.tries == 1:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_vehicles_folder_that_could_not_be_finished_is_finished_later(tmp_path: Path) -> None:
+    begin: Any = FullDisk
+    store = VehicleStore(tmp_path / "samples", 10**6, begin, lambda folder: {"data": folder.name})
+    frame: Any = SimpleNamespace(images=[])
+    assert store.add(frame, np.zeros(1, np.uint8))
+    with pytest.raises(OSError, match="No space left"):
+        store.offer("start")
+    assert store.source() is None
+    store.offer("start")
+    assert store.source() == {"data": "samples"}
 
 
 def refuse(size_bytes: int) -> None:
