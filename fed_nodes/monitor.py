@@ -24,6 +24,7 @@ _SELECTION, _STATUS = "fed_msgs/msg/Selection", "fed_msgs/msg/FleetStatus"
 #: Most selections that are followed, statuses of one message that are told, and names that are kept as not well.
 MAX_SELECTIONS, MAX_STATUSES, MAX_ILL = 256, 100, 10_000
 _LOOK_S = 1.0
+_PHASES = {phase.value: phase.name.lower() for phase in RobotPhase}
 _LEVELS = {
     DiagnosticStatus.OK: "ok",
     DiagnosticStatus.WARN: "warn",
@@ -139,7 +140,7 @@ def _robot(msg: RobotStatus) -> dict[str, Any]:
     return {
         "kind": "robot",
         "id": msg.robot_id,
-        "phase": RobotPhase(msg.phase).name.lower(),
+        "phase": _PHASES.get(msg.phase, "unknown"),
         "round": msg.round,
         "progress": _number(msg.progress),
         "loss": _number(msg.loss),

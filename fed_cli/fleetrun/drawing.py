@@ -46,8 +46,13 @@ def draw_fleet(state: FleetState, canvas: Canvas, title: str = "") -> Group:
     return Group(*above, *_robots(state, canvas, max(3, room) if canvas.height else 0), *below)
 
 
+def _plain(text: str) -> str:
+    """Return a text without characters that move the cursor or command the terminal: robots choose what they say."""
+    return "".join(char if char.isprintable() else " " for char in text)
+
+
 def _line(text: str, style: str = "") -> Text:
-    return Text(text, style=style, no_wrap=True, overflow="ellipsis", end="\n")
+    return Text(_plain(text), style=style, no_wrap=True, overflow="ellipsis", end="\n")
 
 
 def _head(state: FleetState, canvas: Canvas, title: str) -> list[Text]:
@@ -61,7 +66,7 @@ def _head(state: FleetState, canvas: Canvas, title: str) -> list[Text]:
         *([f"{plan['task']}, {plan['network']}"] if _told(plan) and same else []),
     ]
     first = _line(title, "bold")
-    first.append(("   " if title else "") + "   ".join(what), style="cyan")
+    first.append(("   " if title else "") + _plain("   ".join(what)), style="cyan")
     robots = fleet["robots"]
     done = sum(robot["reported"] for robot in robots)
     moved = (fleet["sent_bytes"] + fleet["received_bytes"]) / _MB
@@ -108,7 +113,7 @@ def _robots(state: FleetState, canvas: Canvas, room: int) -> list[RenderableType
         table.add_column(title, justify="left" if name in (*_LEFT, "clusters") else "right", no_wrap=True)
     for row in rows:
         table.add_row(
-            *(Text(row[name], style=_COLOURS.get(row[name], "") if name == "doing" else "") for name in columns)
+            *(Text(_plain(row[name]), style=_COLOURS.get(row[name], "") if name == "doing" else "") for name in columns)
         )
     return [table, *([_line(f"and {hidden} robots more; a higher window shows them", "dim")] if hidden else [])]
 

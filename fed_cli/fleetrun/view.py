@@ -36,7 +36,7 @@ class FleetView:
         line = self._line()
         if line != self._last:
             self._last = line
-            self._console.print(f"[{self._seconds():5.0f} s] {line}", highlight=False, soft_wrap=True)
+            self._console.print(f"[{self._seconds():5.0f} s] {line}", markup=False, highlight=False, soft_wrap=True)
 
     def draw(self, *, whole: bool = False) -> Group:
         """Return the picture for the console's present size, ``whole`` however many lines that takes."""

@@ -147,8 +147,8 @@ class LocalState:
         step: optimiser steps done in this round.
         share: share of the step's samples that the running batch holds. Below 1 where memory ran out and the batch was
             cut: the step then asks :meth:`LocalRule.loss` once for each part, and weighs them so.
-        sums: what :meth:`LocalRule.loss` adds up over the parts of a step, by a name of the rule's own; empty when a step
-            begins, and when it begins again because memory ran out.
+        sums: what :meth:`LocalRule.loss` adds up over the parts of a step, by a name of the rule's own; empty when a
+            step begins, and when it begins again because memory ran out.
         num_steps: optimiser steps of this round.
         epoch: current epoch of this round, from 0.
         num_epochs: epochs of this round.

@@ -143,6 +143,18 @@ def test_selections_of_this_run_are_told(fallback: bool, told: str) -> None:
     assert text(state)[2:] == [told]
 
 
+def test_what_robots_say_cannot_command_the_terminal() -> None:
+    bad = "\x1b]0;title\x07\x1b[2J\x9b2J\r\nnext"
+    state = state_of(
+        fleet(member(bad, [0], refused=1, last_text=bad), run=bad),
+        robot(bad, 0.5, text=bad),
+        {"kind": "diagnostics", "name": bad, "level": "warn", "text": bad, "hardware": ""},
+    )
+    lines = text(state, Canvas(200))
+    assert sum("]0;title" in line for line in lines) >= 4
+    assert all(line.isprintable() for line in lines)
+
+
 def test_terminals_without_unicode_get_plain_characters() -> None:
     assert marks_for("utf-8") is UNICODE and marks_for("ANSI_X3.4-1968") is ASCII
     drawn = text(state_of(fleet(member("a", [0])), robot("a", 1.0, 1), robot("a", 2.0, 2)), Canvas(marks=ASCII))

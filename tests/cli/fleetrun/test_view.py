@@ -38,6 +38,16 @@ def test_without_terminal_one_line_per_change() -> None:
     ]
 
 
+def test_names_in_square_brackets_are_no_markup() -> None:
+    text = io.StringIO()
+    state = FleetState()
+    state.add({**fleet_line(status(1)), "strategy": "[/fedavg]"})
+    view = FleetView(Console(file=text, width=80, force_terminal=False), state)
+    with view:
+        view.refresh()
+    assert "[/fedavg] training, round 1/4" in text.getvalue()
+
+
 def test_terminal_shows_robots_and_what_is_waited_for() -> None:
     text = io.StringIO()
     state = FleetState()
