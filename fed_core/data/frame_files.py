@@ -257,18 +257,22 @@ def copy_frames(
     try:
         for index, frame in enumerate(raw_frames(source)):
             if keep is None or keep[index]:
-                writer = writer or FrameFileWriter(path, compression)
+                if writer is None:
+                    writer = FrameFileWriter(path, compression)
                 writer.add(frame, grey_of(frame))
-        return writer.close() if writer else None
-    except StoreError:
-        if writer:
+        return writer.close() if writer is not None else None
+    except (StoreError, DataError):
+        if writer is not None:  # one without a frame, too
             writer.abandon()
         raise
 
 
 def grey_of(frame: RawFrame) -> Grey:
-    """Return the small grey picture of a recorded frame."""
-    msg: Any = typestore().deserialize_cdr(bytes(frame.messages[1]), IMAGE)
+    """Return the small grey picture of a recorded frame; :class:`DataError` where that is none of ours."""
+    try:
+        msg: Any = typestore().deserialize_cdr(bytes(frame.messages[1]), IMAGE)
+    except Exception as err:  # the library raises whatever its parser meets in foreign bytes
+        raise DataError(f"{TOPICS[1][0]} holds no {IMAGE} ({type(err).__name__})") from err
     return small_grey(decode_colour(msg.data, msg.encoding, msg.height, msg.width, msg.step))
 
 

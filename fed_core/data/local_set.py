@@ -90,12 +90,12 @@ class LocalSet:
     @property
     def num_frames(self) -> int:
         """Frames, those of the open file too."""
-        return sum(map(len, self._files)) + (len(self._writer) if self._writer else 0)
+        return sum(map(len, self._files)) + (len(self._writer) if self._writer is not None else 0)
 
     @property
     def size_bytes(self) -> int:
         """Bytes of all files."""
-        return self._closed_bytes + (self._writer.size_bytes if self._writer else 0)
+        return self._closed_bytes + (self._writer.size_bytes if self._writer is not None else 0)
 
     def holds(self, stamp_ns: int) -> bool:
         """Tell whether a frame of this time is there; a replay that starts again brings it once more."""
@@ -112,14 +112,13 @@ class LocalSet:
         """
         raw = RawFrame(frame.stamp_ns, frame_messages(typestore(), frame))
         need_bytes = frame_bytes(raw.messages)
-        if self._writer and self._writer.size_bytes + need_bytes > self._file_bytes:
+        if self._writer is not None and self._writer.size_bytes + need_bytes > self._file_bytes:
             self.close_file()
         if not self._make_room(need_bytes):
             return False
         try:
-            self._writer = self._writer or FrameFileWriter(
-                self._path(), _COMPRESSIONS[self._options.record_compression]
-            )
+            if self._writer is None:
+                self._writer = FrameFileWriter(self._path(), self._compression)
             self._writer.add(raw, grey)
         except StoreError:
             self.close_file()
@@ -166,7 +165,7 @@ class LocalSet:
         """Return whether a frame fits, after others made room where they may."""
         if not self._replaces:
             return self.size_bytes + need_bytes + _new_file_bytes(self._writer) <= self._limit_bytes
-        if self._writer:
+        if self._writer is not None:
             return True  # room for the whole file was made when it was opened
         # Twice: a file may be rewritten while another is open.
         room_bytes = max(self._file_bytes, need_bytes + _new_file_bytes(None)) + self._file_bytes
@@ -238,11 +237,11 @@ def _mended(torn: Path, compression: CompressionType) -> tuple[FrameFile | None,
     """Mend a file that was not closed; return it and what people should know."""
     try:
         file = mend(torn, torn.with_name(torn.name.removesuffix(".part")), compression)
-    except (StoreError, OSError) as err:
+    except (StoreError, DataError, OSError) as err:
         return None, f"{torn.name} was cut off and cannot be mended now: {err}"
     return file, f"{torn.name} was cut off: its {len(file) if file else 0} whole frames are kept"
 
 
 def _new_file_bytes(writer: FrameFileWriter | None) -> int:
     """Return what a file takes before its first frame, where one must be opened."""
-    return 0 if writer else 32 * 1024
+    return 32 * 1024 if writer is None else 0

@@ -1,5 +1,7 @@
 """One file of a recording: what it holds, and what is left of it wherever it is cut."""
 
+import os
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +12,8 @@ from mcap.writer import CompressionType
 from rosbags.rosbag2 import Reader
 
 from fed_core.data.bag_writer import BagWriter
-from fed_core.data.frame_files import FrameFileWriter, copy_frames, mend, part_of, raw_frames, read_frame_file
+from fed_core.data.frame_files import FrameFileWriter, RawFrame, copy_frames, mend, part_of, raw_frames, read_frame_file
+from fed_core.data.keyframes import Grey
 from fed_core.errors import DataError, StoreError
 from tests.core.data.recorded import grey, indices, make_frame, raw_frame
 
@@ -131,6 +134,23 @@ def test_copy_of_some_frames(tmp_path: Path) -> None:
     assert copy is not None and indices(copy.path) == [0, 3]
     np.testing.assert_array_equal(copy.greys, source.greys[[0, 3]])
     assert copy_frames(source.path, tmp_path / "c.mcap", [False] * FRAMES) is None
+
+
+def test_a_copy_that_finds_no_room_for_its_first_frame_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = write(tmp_path / "a.mcap").close()
+
+    def refuse(self: FrameFileWriter, frame: RawFrame, small: Grey) -> None:
+        raise StoreError("no space is left")
+
+    monkeypatch.setattr(FrameFileWriter, "add", refuse)
+    opened = len(os.listdir("/proc/self/fd")) if sys.platform == "linux" else 0
+    with pytest.raises(StoreError, match="no space is left"):
+        copy_frames(source.path, tmp_path / "b.mcap")
+    assert [path.name for path in tmp_path.iterdir()] == ["a.mcap"]
+    if sys.platform == "linux":
+        assert len(os.listdir("/proc/self/fd")) == opened, "an open file keeps its room on the disk"
 
 
 def test_no_folder(tmp_path: Path) -> None:

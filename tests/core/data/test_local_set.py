@@ -10,11 +10,11 @@ import yaml
 from rosbags.rosbag2 import Reader
 
 from fed_core.data.bag_writer import BagWriter
-from fed_core.data.frame_files import part_of
+from fed_core.data.frame_files import FrameFileWriter, RawFrame, part_of
 from fed_core.data.local_set import MAX_FILES, OLDEST, REDUNDANT, LocalSet, SetOptions
 from fed_core.data.snapshots import Snapshots, is_recorded
 from fed_core.errors import ConfigError, StoreError
-from tests.core.data.recorded import grey, indices, make_frame
+from tests.core.data.recorded import grey, indices, make_frame, raw_frame
 
 ROOT = Path(__file__).resolve().parents[3]
 LIMIT = 1_000_000
@@ -171,6 +171,25 @@ def test_closed_file_that_is_torn_all_the_same(tmp_path: Path) -> None:
     assert [len(file) for file in again.files] == [1, 1]
 
 
+def test_a_file_of_somebody_else_costs_only_itself(tmp_path: Path) -> None:
+    local = open_set(tmp_path)
+    fill(local, 0, 2)
+    local.close_file()
+    foreign = FrameFileWriter(tmp_path / "samples" / "samples_7.mcap")
+    info, _, depth = raw_frame(make_frame(9)).messages
+    foreign.add(RawFrame(9, (info, b"\0\1\0\0 no image", depth)), grey(make_frame(9)))
+    again = open_set(tmp_path)
+    assert again.num_frames == 2
+    assert again.mended.startswith("samples_7.mcap.part was cut off and cannot be mended now: /camera/color/image_raw")
+    fill(again, 2, 3)
+    again.close_file()
+    assert sorted(path.name for path in (tmp_path / "samples").glob("*.mcap*")) == [
+        "samples_0.mcap",
+        "samples_7.mcap.part",
+        "samples_8.mcap",
+    ]
+
+
 def test_recording_of_an_older_version_counts(tmp_path: Path) -> None:
     bag = BagWriter(tmp_path / "samples")
     for index in range(3):
@@ -236,7 +255,7 @@ import resource, signal, sys
 from pathlib import Path
 from fed_core.data.local_set import LocalSet, SetOptions
 from fed_core.errors import StoreError
-from tests.core.data.recorded import grey, indices, make_frame
+from tests.core.data.recorded import grey, indices, make_frame, raw_frame
 
 resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, 300_000))  # as a disk that takes no more
 local = LocalSet(Path(sys.argv[1]) / "samples", 16_000_000, SetOptions(), replaces=False)
