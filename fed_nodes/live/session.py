@@ -68,6 +68,7 @@ class LiveInference:
         """Open topics, take the last known plan, ask the aggregator for access; whatever it raises, :meth:`close`."""
         node, config, opened = self._node, self._config, self._opened
         # Else a thread that is ready to predict or to publish may wait 5 ms for one that loads a network.
+        opened.callback(sys.setswitchinterval, sys.getswitchinterval())
         sys.setswitchinterval(_SWITCH_S)
         store = self._store = BlobStore(config.state_dir)
         self._serving = ServingThread(config.threads, self._on_result, self._on_error, config.runtime)

@@ -1,6 +1,7 @@
 """Hands jobs to the child process of a node and turns its answers into events."""
 
 import logging
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -37,6 +38,8 @@ class Jobs:
         self._worker = Worker(self._on_message, limits=limits)
         self._running: JobRequest | None = None
         self._lost = 0
+        # The thread that reads must not start a job again that is being stopped.
+        self._lock = threading.Lock()
 
     @property
     def pid(self) -> int | None:
@@ -45,8 +48,9 @@ class Jobs:
 
     def start(self, request: JobRequest) -> None:
         """Start a job; its answer is posted as an event."""
-        self._running, self._lost = request, 0
-        self._worker.submit(request.name, request.kind, request.arguments)
+        with self._lock:
+            self._running, self._lost = request, 0
+            self._submit(request)
 
     def pause(self, paused: bool) -> None:
         """Hold the running job and those that follow, between two batches; or let them go on."""
@@ -54,8 +58,16 @@ class Jobs:
 
     def stop(self) -> None:
         """Stop the running job and the child, paused or not."""
-        self._running = None
-        self._worker.stop()
+        with self._lock:
+            self._running = None
+            self._worker.stop()
+
+    def _submit(self, request: JobRequest) -> None:
+        try:
+            self._worker.submit(request.name, request.kind, request.arguments)
+        except OSError as err:  # such as no memory for one more process
+            self._running = None
+            self._post(ev.JobFailed(request.name, f"cannot start the training process: {err.strerror}"))
 
     def _on_message(self, message: dict[str, Any]) -> None:
         if message.get("event") == "warning":
@@ -73,8 +85,10 @@ class Jobs:
             self._running = None
             self._post(_finished(request, message["result"]))
         elif event == "lost" and self._lost < MAX_RESTARTS:
-            self._lost += 1
-            self._worker.submit(request.name, request.kind, request.arguments)
+            with self._lock:
+                if self._running is request:
+                    self._lost += 1
+                    self._submit(request)
         else:
             self._running = None
             self._post(ev.JobFailed(request.name, message.get("text", "unknown error")))

@@ -115,6 +115,8 @@ class Worker:
             except ValueError:
                 last = line.strip() or last
                 continue
+            if self._process is not process:
+                continue  # stopped meanwhile, and a job of the same name may run in another child
             if message.get("event") in ("done", "failed") and message.get("job") == self._job:
                 self._job = ""
             self._listener(message)

@@ -1,5 +1,6 @@
 """Jobs in a child process: answers become events, a lost child is started again, but not for ever."""
 
+import errno
 import os
 import queue
 import signal
@@ -167,6 +168,20 @@ def test_child_killed_from_outside_while_it_works(jobs: Jobs, posted: Posted) ->
         assert jobs.pid is not None
         os.kill(jobs.pid, signal.SIGKILL)
     assert posted.next() == ev.Progress(0.5, 1.5, 9.0)
+
+
+def test_a_child_that_cannot_be_started_is_a_failed_job(
+    jobs: Jobs, posted: Posted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_memory(*args: Any, **options: Any) -> Any:
+        raise OSError(errno.ENOMEM, "Cannot allocate memory")
+
+    with monkeypatch.context() as full:
+        full.setattr(worker_module.subprocess, "Popen", no_memory)
+        jobs.start(request("work"))
+    assert posted.next() == ev.JobFailed("round 1", "cannot start the training process: Cannot allocate memory")
+    jobs.start(request("work"))
+    assert posted.end()[0] == "finished"
 
 
 def test_result_that_cannot_be_kept_is_a_failed_job(jobs: Jobs, posted: Posted) -> None:
