@@ -19,14 +19,12 @@ from fed_nodes.sensing.depth_sources import COLOUR, DEPTH, INFO, DepthCamera, De
 from fed_nodes.sensing.extrinsics import MOUNTS, TF, Extrinsics, FixedExtrinsics, TfExtrinsics
 from fed_nodes.sensing.rigs import Mount
 from fed_nodes.sensing.sensors import COMPRESSED, COMPRESSED_DEPTH, RAW, SensorTopic, image_topic
+from fed_nodes.sensing.waiting import most_waiting
 
 __all__ = ["COLOUR", "DEPTH", "INFO", "FrameOptions", "FramePairer", "pair_frames", "sensor_names"]
 
 #: What gives depth.
 CAMERA, LIDAR, STEREO = "camera", "lidar", "stereo"
-
-#: Messages of a topic that wait for their partners: so many, fewer where they are large, but never fewer than a few.
-_MOST, _MOST_BYTES, _FEWEST = 30, 100_000_000, 4
 
 Wanted = Callable[[int], bool]
 
@@ -122,8 +120,7 @@ class FramePairer:
         self._match()
 
     def _add(self, stream: int, msg: Any) -> None:
-        most = max(_FEWEST, min(_MOST, _MOST_BYTES // max(1, len(msg.data))))
-        self._pairs.add(stream, stamp_ns(msg.header.stamp), msg, most)
+        self._pairs.add(stream, stamp_ns(msg.header.stamp), msg, most_waiting(len(msg.data)))
         self._match()
 
     def _match(self) -> None:

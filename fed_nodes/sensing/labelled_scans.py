@@ -19,9 +19,7 @@ from fed_nodes.playing.scan_publisher import ODOMETRY, TRUTH
 from fed_nodes.sensing.scan_rigs import ScanRig
 from fed_nodes.sensing.scan_sets import ScanFeed, ScanSets
 from fed_nodes.sensing.sensors import RAW, SensorTopic
-
-#: Scans, boxes and poses that wait for their partners.
-_WAITING = 30
+from fed_nodes.sensing.waiting import MOST, most_waiting, shorten
 
 
 class LabelledScans:
@@ -54,7 +52,7 @@ class LabelledScans:
         self._boxes: OrderedDict[int, MarkerArray] = OrderedDict()
         self._poses: OrderedDict[int, Odometry] = OrderedDict()
         self._dropped = 0
-        self._sets = ScanSets(rig, slop_s, ScanFeed(self._on_scan, self._tell), most_early=_WAITING)
+        self._sets = ScanSets(rig, slop_s, ScanFeed(self._on_scan, self._tell), most_early=MOST)
         self.topics = [
             *self._sets.open(node, profile, transport),
             SensorTopic(node, MarkerArray, TRUTH, self._on_boxes, profile),
@@ -78,17 +76,18 @@ class LabelledScans:
 
     def _on_scan(self, scan: ScanFrame, frame_id: str) -> None:
         self._scans[scan.stamp_ns] = scan
-        self._dropped += _shorten(self._scans)
+        size_bytes = scan.points.nbytes + sum(picture.nbytes for picture in scan.images)
+        self._dropped += shorten(self._scans, most_waiting(size_bytes))
         self._match()
 
     def _on_boxes(self, msg: MarkerArray) -> None:
         self._boxes[markers_time_ns(msg)] = msg
-        self._dropped += _shorten(self._boxes)
+        self._dropped += shorten(self._boxes)
         self._match()
 
     def _on_pose(self, msg: Odometry) -> None:
         self._poses[stamp_ns(msg.header.stamp)] = msg
-        _shorten(self._poses)
+        shorten(self._poses)
         self._match()
 
     def _match(self) -> None:
@@ -120,11 +119,3 @@ def scan_topics(node: Node, rig: ScanRig) -> Mapping[str, str]:
 def _labelled(scan: ScanFrame, boxes: MarkerArray, pose: Odometry) -> DetectionFrame:
     placed: Floats = odometry_from_msg(pose)
     return labelled(replace(scan, ego_to_global=placed), boxes_from_markers(boxes))
-
-
-def _shorten(waiting: "OrderedDict[int, Any]") -> int:
-    """Drop the oldest of too many; returns how many went."""
-    many = max(0, len(waiting) - _WAITING)
-    for _ in range(many):
-        waiting.popitem(last=False)
-    return many

@@ -4,7 +4,6 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from functools import partial
-from typing import Any
 
 import numpy as np
 from nav_msgs.msg import OccupancyGrid
@@ -21,9 +20,8 @@ from fed_nodes.playing.rig_publisher import TRUTH
 from fed_nodes.sensing.camera_sets import CameraSets
 from fed_nodes.sensing.rigs import Rig
 from fed_nodes.sensing.sensors import RAW, SensorTopic, image_topic
+from fed_nodes.sensing.waiting import most_waiting, shorten
 
-#: Sets and maps that wait for their partners.
-_WAITING = 30
 #: A cell is said to be a vehicle from here on.
 _OCCUPIED = 0.5
 
@@ -94,7 +92,9 @@ class LabelledSets:
         if len(self._infos) == len(self._rig.names):
             self._complete(images)
             return
-        self._early = [*self._early, images][-_WAITING:]
+        early = [*self._early, images][-most_waiting(sum(len(image.data) for image in images)) :]
+        self.dropped += len(self._early) + 1 - len(early)
+        self._early = early
         missing = ", ".join(f"{name}/camera_info" for name in self._rig.names if name not in self._infos)
         self._tell(f"images wait for {missing}; publish what the cameras are calibrated to")
 
@@ -105,12 +105,12 @@ class LabelledSets:
             self._drop(f"dropped a set of images: {err}")
             return
         self._frames[frame.stamp_ns] = frame
-        self.dropped += _shorten(self._frames)
+        self.dropped += shorten(self._frames, most_waiting(sum(picture.nbytes for picture in frame.images)))
         self._match()
 
     def _on_map(self, msg: OccupancyGrid) -> None:
         self._maps[stamp_ns(msg.header.stamp)] = msg
-        self.dropped += _shorten(self._maps)
+        self.dropped += shorten(self._maps, most_waiting(len(msg.data)))
         self._match()
 
     def _match(self) -> None:
@@ -147,11 +147,3 @@ class LabelledSets:
 def set_topics(node: Node, rig: Rig) -> Mapping[str, str]:
     """Return the full names of the topics of a rig after remapping, the map's too."""
     return {name: node.resolve_topic_name(name) for name in (*(f"{name}/image_raw" for name in rig.names), TRUTH)}
-
-
-def _shorten(waiting: "OrderedDict[int, Any]") -> int:
-    """Drop the oldest of too many; returns how many went."""
-    many = max(0, len(waiting) - _WAITING)
-    for _ in range(many):
-        waiting.popitem(last=False)
-    return many

@@ -17,6 +17,7 @@ from fed_nodes.convert.scans import scan_from_msgs
 from fed_nodes.sensing.camera_sets import CameraSets
 from fed_nodes.sensing.scan_rigs import ScanRig
 from fed_nodes.sensing.sensors import RAW, SensorTopic, image_topic
+from fed_nodes.sensing.waiting import most_waiting
 
 #: Checks, one a second, without a complete set before a person is told.
 _PATIENCE = 2
@@ -109,9 +110,10 @@ class ScanSets:
             self._complete(found)
             return
         self._early.append(found)
-        if len(self._early) > self._most_early:
-            del self._early[0]
-            self.dropped["no_camera_info"] += 1
+        many = len(self._early) - min(self._most_early, most_waiting(sum(len(msg.data) for msg in found)))
+        if many > 0:
+            del self._early[:many]
+            self.dropped["no_camera_info"] += many
 
     def _complete(self, found: tuple[Any, ...]) -> None:
         self._checks = 0

@@ -13,7 +13,7 @@ from sensor_msgs.msg import CompressedImage
 from fed_core.errors import ConfigError
 from fed_nodes import qos
 from fed_nodes.convert.images import to_stamp
-from fed_nodes.sensing import frames
+from fed_nodes.sensing import waiting
 from fed_nodes.sensing.frames import FrameOptions, pair_frames, sensor_names
 from tests.nodes.frame_bench import MOUNT, SIZE, START_NS, Bench, K, cloud, colour, depth, header, info
 
@@ -111,7 +111,7 @@ def test_colour_that_stops_and_comes_back(bench: Callable[..., Bench]) -> None:
 
 def test_fewer_messages_wait_where_they_are_large(bench: Callable[..., Bench], monkeypatch: pytest.MonkeyPatch) -> None:
     robot = bench()
-    monkeypatch.setattr(frames, "_MOST_BYTES", 7 * 3 * 12 * 16)  # seven colour images, or five of depth
+    monkeypatch.setattr(waiting, "MOST_BYTES", 7 * 3 * 12 * 16)  # seven colour images, or five of depth
     for number in range(10):
         robot.camera(33 * number)
     assert (robot.pairer.counts()["unpaired_colour"], robot.pairer.counts()["unpaired_depth"]) == ("3", "5")

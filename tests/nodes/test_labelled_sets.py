@@ -19,6 +19,7 @@ from fed_nodes import qos
 from fed_nodes.playing.rig_publisher import RigPublisher, rig_transforms
 from fed_nodes.recording.recorder import Recorder, RecorderConfig
 from fed_nodes.robot_client import _require_cameras
+from fed_nodes.sensing import waiting
 from fed_nodes.sensing.labelled_sets import LabelledSets
 from fed_nodes.sensing.rigs import rig_from_tree
 
@@ -134,6 +135,30 @@ def test_no_frame_is_lost_where_one_topic_comes_last(late: str) -> None:
     for number, found in enumerate(taken):
         same(found, frame(number))
     assert len(taken) == 3 and sets.dropped == 0
+
+
+def test_fewer_frames_wait_for_their_maps_where_pictures_are_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = Table()
+    publisher, sets, taken = listening(table)
+    monkeypatch.setattr(waiting, "MOST_BYTES", 5 * 3 * (6 * 8 + 12 * 16))  # five frames of both cameras
+    table.held["truth/occupancy"] = []
+    for number in range(8):
+        publisher.publish(frame(number))
+    assert sets.dropped == 3
+    table.let_go("truth/occupancy")
+    assert [found.stamp_ns for found in taken] == [frame(number).stamp_ns for number in range(3, 8)]
+
+
+def test_fewer_sets_wait_for_camera_infos_where_pictures_are_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = Table()
+    publisher, sets, taken = listening(table)
+    monkeypatch.setattr(waiting, "MOST_BYTES", 1)
+    table.held["back/camera_info"] = []
+    for number in range(6):
+        publisher.publish(frame(number))
+    assert sets.dropped == 4 and taken == []  # two sets, and the maps of them
+    table.let_go("back/camera_info")
+    assert [found.stamp_ns for found in taken] == [frame(number).stamp_ns for number in range(2, 6)]
 
 
 def test_a_frame_with_other_cameras_than_the_first_is_refused() -> None:
