@@ -120,6 +120,7 @@ class FrameFileWriter:
         self.path = path
         self._output = _Output(part_of(path))
         self._rows: list[tuple[int, Grey]] = []
+        self._is_listed = False
         output: Any = self._output
         try:
             self._output.reserve(_FILE_BYTES + _LIST_BYTES)
@@ -162,6 +163,10 @@ class FrameFileWriter:
                 os.fdatasync(copy)
             finally:
                 os.close(copy)
+            if not self._is_listed:  # a new file's name may be lost although its bytes are kept
+                for folder in (self.path.parent, self.path.parent.parent):
+                    sync_folder(folder)
+                self._is_listed = True
 
     def close(self) -> FrameFile:
         """Write the index, flush to disk and give the file its name."""

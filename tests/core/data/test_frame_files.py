@@ -46,6 +46,20 @@ def test_closed_file_has_all_frames_an_index_and_small_pictures(tmp_path: Path, 
         }
 
 
+def test_the_first_flush_keeps_the_names_of_the_file_and_of_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A power loss may take a new file's name although its bytes were flushed."""
+    flushed: list[Path] = []
+    monkeypatch.setattr("fed_core.data.frame_files.sync_folder", flushed.append)
+    (tmp_path / "samples").mkdir()
+    writer = write(tmp_path / "samples" / "a.mcap")
+    writer.sync()
+    assert flushed == [tmp_path / "samples", tmp_path]
+    writer.sync()
+    assert len(flushed) == 2
+
+
 def test_bound_of_the_size_holds_for_many_frames(tmp_path: Path) -> None:
     writer = write(tmp_path / "a.mcap", 300)
     assert writer.size_bytes >= writer.close().size_bytes
