@@ -65,6 +65,9 @@ class InferenceConfig:
         SECTOR, help="cells that the cameras of a rig look at, as in training", choices=(SECTOR, FOV, OFF)
     )
     threads: int = option(1, help="CPU threads of the network", unit="count", low=1, high=1024)
+    device: str = option(
+        "cpu", help="where the network runs; auto: on the GPU where there is one", choices=("cpu", "cuda", "auto")
+    )
     runtime: str = option("torch", help="what runs the network (docs/live_depth.md)", choices=RUNTIMES)
     autostart: bool = option(True, help="configure and activate without a lifecycle manager")
 
@@ -72,6 +75,8 @@ class InferenceConfig:
         check(self)
         if self.drift_frames == 1:
             raise ConfigError("drift_frames is 1; at least 2 frames can be described, 0 switches it off")
+        if self.device == "cuda" and self.runtime == "onnx":
+            raise ConfigError("runtime onnx runs on the CPU; set device to cpu, or runtime to torch")
         if self.robot_dir and not self.robot_id:
             raise ConfigError("robot_dir is set, but not robot_id; name the robot whose folder it is")
         if self.lidar:

@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from fed_core.errors import FedError, StrategyError
+from fed_core.errors import ConfigError, FedError, StrategyError
 from fed_core.roles.messages import RunConfig
 from fed_core.strategies.base import make_strategy
 from fed_core.types import Array, Descriptor, ModelSignature
@@ -105,6 +105,7 @@ class ServingThread:
         on_result: receives the pair (token, prediction) of each frame, in the thread that predicts.
         on_error: receives the text of an error, in either thread.
         runtime: what runs the networks (:data:`fed_models.runtimes.RUNTIMES`).
+        device: where they run: "cpu", "cuda", or "auto" for the GPU where there is one.
     """
 
     def __init__(
@@ -113,9 +114,11 @@ class ServingThread:
         on_result: Callable[[tuple[Any, Any]], None],
         on_error: Callable[[str], None],
         runtime: str = "torch",
+        *,
+        device: str = "cpu",
     ) -> None:
         self._on_result, self._on_error = on_result, on_error
-        self._threads, self._runtime = threads, runtime
+        self._threads, self._runtime, self._device = threads, runtime, device
         self._wake = threading.Condition()
         self._frame: _Frame | None = None
         self._latest: Any = None  # the last sample that came: what a new network is warmed up on
@@ -295,7 +298,16 @@ class ServingThread:
         run = model.run
         network: Any = build(run.network, run.network_options)
         load_arrays(network, _weights(model, signature(network, run.network)))
-        return LiveNetwork(network.eval(), tasks.get(run.task)())
+        return LiveNetwork(network.eval().to(self._torch_device()), tasks.get(run.task)())
+
+    def _torch_device(self) -> Any:
+        """Return where networks run; ONNX Runtime has the CPU alone."""
+        import torch
+
+        has_gpu = torch.cuda.is_available()
+        if self._device == "cuda" and not has_gpu:
+            raise ConfigError("device is cuda, but PyTorch sees no GPU; set device to auto or cpu")
+        return torch.device("cuda" if has_gpu and self._device != "cpu" and self._runtime != "onnx" else "cpu")
 
 
 def _weights(model: LiveModel, signature: ModelSignature) -> dict[str, Array]:

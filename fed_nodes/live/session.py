@@ -71,7 +71,9 @@ class LiveInference:
         opened.callback(sys.setswitchinterval, sys.getswitchinterval())
         sys.setswitchinterval(_SWITCH_S)
         store = self._store = BlobStore(config.state_dir)
-        self._serving = ServingThread(config.threads, self._on_result, self._on_error, config.runtime)
+        self._serving = ServingThread(
+            config.threads, self._on_result, self._on_error, config.runtime, device=config.device
+        )
         opened.callback(self._serving.close)
         self._host = RoleHost(node, Inference(make_strategy, robot_id=config.robot_id), self._carriers())
         opened.callback(self._host.close)

@@ -161,6 +161,7 @@ def test_own_tensors_are_looked_for_in_the_robots_folder(
     [
         ({"robot_dir": "robots/car_a"}, "robot_dir is set, but not robot_id; name the robot whose folder it is"),
         ({"rig": {"a": {"position": [0, 0, 1]}}}, r"rig.a: key 'rotation' is missing"),
+        ({"device": "cuda", "runtime": "onnx"}, "runtime onnx runs on the CPU; set device to cpu, or runtime to torch"),
         ({"known_cells": "none"}, "known_cells is 'none'; choose one of sector, fov, off"),
     ],
 )

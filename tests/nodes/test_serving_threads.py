@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from fed_core.errors import ConfigError
 from fed_nodes.live.serving import ServingThread
 
 WAIT_S = 20.0
@@ -191,6 +192,31 @@ def test_a_network_that_cannot_be_made_is_told_and_the_old_one_serves_on(world: 
     assert world.serving.problem == "KeyError: 'key'"
     world.serve("next", named("next"))
     assert world.serving.problem == ""
+
+
+@pytest.mark.parametrize(
+    ("device", "runtime", "has_gpu", "found"),
+    [
+        ("cpu", "torch", True, "cpu"),
+        ("auto", "torch", True, "cuda"),
+        ("auto", "torch", False, "cpu"),
+        ("auto", "onnx", True, "cpu"),
+        ("cuda", "compile", True, "cuda"),
+    ],
+)
+def test_networks_run_on_the_device_that_was_asked_for(
+    world: World, monkeypatch: pytest.MonkeyPatch, device: str, runtime: str, has_gpu: bool, found: str
+) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: has_gpu)
+    world.serving._device, world.serving._runtime = device, runtime
+    assert world.serving._torch_device().type == found
+
+
+def test_a_gpu_that_is_not_there_is_told(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    world.serving._device = "cuda"
+    with pytest.raises(ConfigError, match="device is cuda, but PyTorch sees no GPU; set device to auto or cpu"):
+        world.serving._torch_device()
 
 
 def test_latency_and_age_are_of_what_was_handed_on(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
