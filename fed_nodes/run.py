@@ -1,7 +1,7 @@
 """Starts and stops the process of a node, or of several: one line for a bad configuration, and the exit code.
 
-0: told to stop (SIGINT, SIGTERM), or its work is done. 1: it failed while it ran. 2: it could not start, and would not
-the next time either, so that a supervisor need not try again.
+0: told to stop (SIGINT, SIGTERM), or its work is done. 1: it failed while it ran, or the disk is full. 2: it could not
+start, and would not the next time either, so that a supervisor need not try again.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ from rclpy._rclpy_pybind11 import InvalidHandle, RCLError, RCLInvalidROSArgsErro
 from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.node import Node
 
-from fed_core.errors import FedError
+from fed_core.errors import DiskFullError, FedError
 
 #: How long a node's callback may go on once the process of several nodes was told to stop.
 _STOP_S = 10.0
@@ -60,7 +60,8 @@ def main(*make_nodes: Callable[[], Node]) -> int:
         pass
     except FedError as err:
         sys.stderr.write(f"error: {err}\n")
-        code = 2 if len(nodes) < len(make_nodes) else 1
+        # A disk that is full now may have room at the next start.
+        code = 2 if len(nodes) < len(make_nodes) and not isinstance(err, DiskFullError) else 1
     except (InvalidHandle, RCLError):
         if rclpy.ok():  # else a signal came while a callback, or the start, used ROS
             raise

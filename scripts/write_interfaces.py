@@ -263,8 +263,8 @@ is. `inference` is a lifecycle node and has the usual services of one; `score` p
   display sets its durability to volatile.
 - **Diagnostics**: each node publishes one status a second, named `<node>: state`, with the robot or the run as hardware
   id; WARN and ERROR say in words what is wrong. A node that is gone is silent, which tools show as stale.
-- **Exit codes**: 0 it was told to stop (SIGINT, SIGTERM) or has done its work, 1 it failed while it ran, 2 it could not
-  start as it is configured; then one line says why, and starting it again will not help.
+- **Exit codes**: 0 it was told to stop (SIGINT, SIGTERM) or has done its work, 1 it failed while it ran, or the disk is
+  full, 2 it could not start as it is configured; then one line says why, and starting it again will not help.
 - **Parameters** are read once, at the start, but for those that are `live`: `ros2 param set` changes them while the
   node runs, after the same checks. `ros2 param dump` gives a file that starts the same node again.
 

@@ -66,7 +66,7 @@ class LocalSet:
         replaces: whether new frames replace old ones in a full set; else it takes no more.
 
     Attributes:
-        mended: one line on what was mended, "" = nothing.
+        mended: one line on what was mended, or could not be; "" = nothing.
     """
 
     def __init__(self, folder: Path, limit_bytes: int, options: SetOptions, *, replaces: bool) -> None:
@@ -80,7 +80,10 @@ class LocalSet:
         self._files, self.mended = self._read()
         self._stamps = {int(stamp) for file in self._files for stamp in file.stamps_ns}
         if self._files:
-            self._write_list()
+            try:
+                self._write_list()
+            except StoreError as err:  # a robot must start with a full disk, too; the next closed file writes it
+                self.mended = "; ".join(filter(None, (self.mended, str(err))))
 
     @property
     def files(self) -> tuple[FrameFile, ...]:

@@ -103,6 +103,22 @@ def several(nodes: str, hook: str = "released.set()") -> "subprocess.Popen[str]"
     )
 
 
+@pytest.mark.parametrize(("error", "code"), [("ConfigError", 2), ("DiskFullError", 1)])
+def test_a_start_that_may_work_the_next_time_is_no_wrong_configuration(error: str, code: int) -> None:
+    program = f"""
+import sys
+from fed_core.errors import ConfigError, DiskFullError
+from fed_nodes import run
+
+def start():
+    raise {error}("no room")
+
+sys.exit(run.main(start))
+"""
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (code, "error: no room\n")
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_several_nodes_do_not_wait_for_each_other_and_end_together(number: int) -> None:
     process = several("Busy, Ticking")

@@ -13,7 +13,7 @@ from fed_core.data.bag_writer import BagWriter
 from fed_core.data.frame_files import FrameFileWriter, RawFrame, part_of
 from fed_core.data.local_set import MAX_FILES, OLDEST, REDUNDANT, LocalSet, SetOptions
 from fed_core.data.snapshots import Snapshots, is_recorded
-from fed_core.errors import ConfigError, StoreError
+from fed_core.errors import ConfigError, DiskFullError, StoreError
 from tests.core.data.recorded import grey, indices, make_frame, raw_frame
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -280,6 +280,28 @@ def test_what_is_there_when_the_disk_is_full_can_be_read_at_once(tmp_path: Path)
     with Reader(tmp_path / "samples") as bag:
         assert bag.message_count == 3 * int(count)
     assert open_set(tmp_path).mended == ""
+
+
+def record(local: LocalSet, numbers: range) -> None:
+    for index in numbers:
+        local.add(make_frame(index), grey(make_frame(index)))
+
+
+def test_a_recording_opens_although_the_disk_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    local = open_set(tmp_path)
+    record(local, range(3))
+    local.close_file()
+
+    def no_space(path: Path, text: str) -> None:
+        raise DiskFullError(f"no space is left for {path.name}")
+
+    with monkeypatch.context() as full:
+        full.setattr("fed_core.data.local_set.write_text", no_space)
+        again = open_set(tmp_path)
+    assert (again.num_frames, again.mended) == (3, "no space is left for metadata.yaml")
+    record(again, range(3, 6))
+    again.close_file()
+    assert indices(tmp_path / "samples") == list(range(6))
 
 
 def test_metadata_names_hashes_that_ros_knows(tmp_path: Path) -> None:
