@@ -21,7 +21,7 @@ from fed_core.deployment import NodeSpec  # noqa: E402
 
 PARAMS = SHARE / "config/robot_client.yaml"
 LIVE = SHARE / "config/inference.yaml"
-TOPICS = ("image", "depth", "info")
+TOPICS = ("image", "depth", "info", "points", "right_image", "right_info")
 
 
 def start(context: LaunchContext) -> list[Action]:

@@ -1,15 +1,18 @@
-"""Arguments that name a robot's own camera topics; launch files import this from their folder."""
+"""Arguments that name a robot's own sensor topics; launch files import this from their folder."""
 
 from launch import Action, LaunchContext
 from launch.actions import DeclareLaunchArgument
 from launch.substitutions import LaunchConfiguration
 
-from fed_nodes.sensing.frames import COLOUR, DEPTH, INFO
+from fed_nodes.sensing.depth_sources import CLOUD, COLOUR, DEPTH, INFO, RIGHT, RIGHT_INFO
 
 _TOPICS = {
     "image": (COLOUR, "colour images"),
     "depth": (DEPTH, "depth images, registered to colour (REP 118)"),
     "info": (INFO, "camera info of the colour images"),
+    "points": (CLOUD, "the LiDAR's clouds, with depth_from: lidar"),
+    "right_image": (RIGHT, "images of the right camera, with depth_from: stereo"),
+    "right_info": (RIGHT_INFO, "camera info of the right camera"),
 }
 
 

@@ -188,6 +188,16 @@ def test_robot_gets_its_namespace_topics_and_clock(launch_ros: ModuleType) -> No
     assert remapped == [("camera/image_raw", "/colour"), ("/clock", "clock")]
 
 
+def test_a_robot_with_a_lidar_or_a_second_camera_names_their_topics(launch_ros: ModuleType) -> None:
+    given = {"robot_id": "spot1", "points": "/velodyne_points", "right_image": "/r/image", "right_info": "/r/info"}
+    (node,), context = visit(LAUNCH / "robot.launch.py", **given)
+    assert prepared(node, context)[2] == [
+        ("lidar/points", "/velodyne_points"),
+        ("camera/right/image_raw", "/r/image"),
+        ("camera/right/camera_info", "/r/info"),
+    ]
+
+
 def test_an_own_parameter_file_is_not_overruled(launch_ros: ModuleType, tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").write_text("/**:\n  ros__parameters:\n    state_dir: /data/spot1\n")
     (node,), context = visit(LAUNCH / "robot.launch.py", robot_id="spot1", params_file=str(tmp_path / "mine.yaml"))
