@@ -48,7 +48,8 @@ class DriftWatch:
 
     def ends(self, recent: Descriptor) -> bool:
         """Compare the descriptor that was wanted; return whether the sequence ends."""
-        if self._chosen is None:
+        chosen = self._chosen  # the executor's thread may begin a new sequence meanwhile
+        if chosen is None:
             return False
-        self.distance = drift(self._chosen, recent)
+        self.distance = drift(chosen, recent)
         return 0 < self._threshold < self.distance
