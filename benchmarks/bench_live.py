@@ -5,11 +5,12 @@ inference node, and a camera that publishes rendered frames and notes when their
 
 - ``overhead_p50_ms``, ``overhead_p99_ms``: from the begin of the image's callback to the end of publishing its depth,
   less the forward pass of that very frame; ``forward_vs_bare``: that forward pass over one of the same network and
-  frames in a process of its own, measured by turns;
+  frames in a process of its own, measured by turns; ``over_bare_p50_ms``, ``over_bare_p99_ms``: less that bare one
+  instead, so that what the node slows the network down by counts, too;
 - ``image_copies``, ``depth_copies``: memory that NumPy and Python take from the callback to the network, and from the
-  network to the published message, in images;
+  network to the published message, in images; what PyTorch takes (the input in the network's size) is not seen;
 - ``train_latency_ratio_p95``: latency (sent to received) with training over latency without, by turns: the median over
-  the turns of p95 over p95;
+  the turns of p95 over p95; ``training_cpu``, ``idle_cpu``: CPUs that the training process got meanwhile;
 - ``cold_start_s``: start of the process to the first depth received, with a cached model and no aggregator;
 - ``rss_growth``: largest resident memory of the inference node in a soak with training beside, over that after the
   first minute; ``drops_agree``: the node counts as dropped as many frames as the subscriber misses.
@@ -22,6 +23,7 @@ import json
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -54,12 +56,17 @@ def overhead(fleet: Fleet) -> dict[str, Any]:
     for turn in stamps:
         ours.append([rows[stamp]["forward_ms"] for stamp in turn if stamp in rows])
     added = np.array([row["total_ms"] - row["forward_ms"] for stamp in sum(stamps, []) if (row := rows.get(stamp))])
+    totals = [[rows[stamp]["total_ms"] for stamp in turn if stamp in rows] for turn in stamps]
+    over = [np.percentile(found, (50, 99)) - one for found, one in zip(totals, bare, strict=True) if found]
+    over_p50, over_p99 = np.median(np.array(over), axis=0)
     by_turn = [np.median(found) / one for found, one in zip(ours, bare, strict=True) if found]
     return {
         "frames": len(added),
         "overhead_p50_ms": round(float(np.percentile(added, 50)), 2),
         "overhead_p99_ms": round(float(np.percentile(added, 99)), 2),
         "overhead_max_ms": round(float(added.max()), 2),
+        "over_bare_p50_ms": round(float(over_p50), 2),
+        "over_bare_p99_ms": round(float(over_p99), 2),
         "forward_p50_ms": round(float(np.median(sum(ours, []))), 2),
         "forward_vs_bare": round(float(np.median(by_turn)), 3),
     }
@@ -73,8 +80,8 @@ def copies(fleet: Fleet) -> dict[str, Any]:
         fleet.camera.play(2.0, 10.0)
     rows = [json.loads(line) for line in times.read_text(encoding="utf-8").splitlines()][5:]
     return {
-        "image_copies": int(np.median([row["held_in"] for row in rows]) // IMAGE_BYTES),
-        "depth_copies": int(np.median([row["held_out"] for row in rows]) // DEPTH_BYTES),
+        "image_copies": round(float(np.median([row["held_in"] for row in rows])) / IMAGE_BYTES),
+        "depth_copies": round(float(np.median([row["held_out"] for row in rows])) / DEPTH_BYTES),
         "held_in_mb": round(float(np.median([row["held_in"] for row in rows])) / 1e6, 3),
         "held_out_mb": round(float(np.median([row["held_out"] for row in rows])) / 1e6, 3),
     }
@@ -95,13 +102,16 @@ def cold(fleet: Fleet) -> dict[str, Any]:
 def training(fleet: Fleet) -> dict[str, Any]:
     """Return latency with training beside, over that without, by turns."""
     ratios, rows = [], []
+    cpus: dict[bool, list[float]] = {False: [], True: []}
     with fleet.aggregator(), fleet.robot() as robot, fleet.inference():
         fleet.camera.until_depth()
         for turn in range(TURNS):
             pair = []
             for trains in (False, True) if turn % 2 else (True, False):
                 robot.train(trains)
+                start, before_s = time.monotonic(), robot.trainer_cpu_s()
                 delays = list(fleet.camera.play(RATE_HZ, 15.0)["delays_ms"].values())
+                cpus[trains].append((robot.trainer_cpu_s() - before_s) / (time.monotonic() - start))
                 pair.append((trains, np.percentile(delays, (50, 95)), len(delays)))
             figures = {trains: found for trains, found, _ in pair}
             ratios.append(figures[True][1] / figures[False][1])
@@ -112,6 +122,8 @@ def training(fleet: Fleet) -> dict[str, Any]:
     return {
         "train_latency_ratio_p95": round(float(np.median(ratios)), 3),
         "train_latency_ratio_p95_worst": round(float(max(ratios)), 3),
+        "training_cpu": round(float(np.median(cpus[True])), 3),
+        "idle_cpu": round(float(np.median(cpus[False])), 3),
         **dict(
             zip(("idle_p50_ms", "idle_p95_ms", "training_p50_ms", "training_p95_ms"), np.round(table, 2), strict=True)
         ),
@@ -131,7 +143,8 @@ def soak(fleet: Fleet, minutes: float) -> dict[str, Any]:
             now = time.monotonic() - start
             for kind, pid in (("inference", node.pid), ("robot", robot.pid), ("trainer", robot.trainer_pid())):
                 if pid:
-                    kinds[kind].append((now, psutil.Process(pid).memory_info().rss))
+                    with suppress(psutil.NoSuchProcess):  # a training process may end at any time
+                        kinds[kind].append((now, psutil.Process(pid).memory_info().rss))
             if kinds["inference"]:
                 print(f"{now / 60.0:5.1f} min  {kinds['inference'][-1][1] / 1e6:.1f} MB", end="\r", flush=True)
         after, rounds = fleet.counts(), fleet.rounds()

@@ -4,8 +4,9 @@ One JSON object per line on standard output: ``{"ready": true}``, then one for e
 
 - ``play RATE_HZ SECONDS``: stamps of all published frames and, by stamp, the delay until their depth came [ms]; it
   ends when no depth came for a second;
-- ``wait SECONDS``: publishes at 10 Hz until a depth comes, ``{"came": true}``;
-- ``counts``: values of the inference node's next diagnostics; ``rounds``: the fleet's round;
+- ``wait SECONDS``: publishes at up to 50 Hz until a depth comes, ``{"came": true}``;
+- ``counts``: values of the inference node's next diagnostics; ``rounds``: the fleet's round, and the share of it that
+  its robot trained;
 - ``pause 0|1``: lets the robot's training go on, or stops it between two batches.
 """
 
@@ -19,7 +20,7 @@ import cv2
 import numpy as np
 import rclpy
 from diagnostic_msgs.msg import DiagnosticArray
-from fed_msgs.msg import FleetStatus
+from fed_msgs.msg import FleetStatus, RobotStatus
 from rclpy.executors import SingleThreadedExecutor
 from sensor_msgs.msg import CameraInfo, Image
 from std_msgs.msg import Header
@@ -54,10 +55,11 @@ class Camera:
         self.node.create_subscription(Image, "depth/image", self._on_depth, qos.OUTPUTS)
         self.node.create_subscription(DiagnosticArray, "/diagnostics", self._on_diagnostics, qos.DIAGNOSTICS)
         self.node.create_subscription(FleetStatus, "/fleet/status", self._on_status, qos.LATCHED)
+        self.node.create_subscription(RobotStatus, "/fleet/robot_status", self._on_robot, qos.STATUS)
         self._pauser = self.node.create_client(SetBool, "/robot/pause_training")
         self.changed = threading.Condition()
         self.counts: list[dict[str, str]] = []
-        self.round = 0
+        self.round, self.progress = 0, 0.0
         header = Header(frame_id="camera_optical_frame")
         self._messages = [colour_to_msg(picture, header) for picture in pictures()]
         matrix = np.array([[500.0, 0, WIDTH / 2], [0, 500.0, HEIGHT / 2], [0, 0, 1]])
@@ -79,6 +81,9 @@ class Camera:
 
     def _on_status(self, msg: FleetStatus) -> None:
         self.round = msg.round
+
+    def _on_robot(self, msg: RobotStatus) -> None:
+        self.progress = float(msg.progress) if msg.phase == RobotStatus.TRAINING else 0.0
 
     def next_counts(self) -> dict[str, str]:
         """Return the values of the second diagnostics from now: what it tells is of after the call."""
@@ -135,7 +140,9 @@ def carry_out(camera: Camera, command: str, *arguments: str) -> dict[str, Any]:
         return {"came": camera.wait(float(arguments[0]))}
     if command == "pause":
         return camera.pause(arguments[0] == "1")
-    return {"round": camera.round} if command == "rounds" else camera.next_counts()
+    if command == "rounds":
+        return {"round": camera.round, "progress": camera.progress}
+    return camera.next_counts()
 
 
 def main() -> None:

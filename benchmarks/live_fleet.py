@@ -25,6 +25,8 @@ SOURCE = {
 }
 HERE = Path(__file__).resolve().parent
 _PATIENCE_S = 120.0
+#: CPUs that a training process takes at least while it trains, and at most while it is paused.
+_TRAINS, _RESTS = 0.1, 0.02
 
 
 class Camera:
@@ -98,12 +100,21 @@ class Robot:
         answer = self._camera.ask("pause", int(not wanted))
         if not answer["success"]:
             raise RuntimeError(answer["text"])
-        deadline_s = time.monotonic() + _PATIENCE_S
+        deadline_s = time.monotonic() + 2 * _PATIENCE_S
         while time.monotonic() < deadline_s:
             pid = self.trainer_pid()
-            if pid and (psutil.Process(pid).cpu_percent(0.5) > 10.0) == wanted:
+            share = psutil.Process(pid).cpu_percent(2.0) / 100.0 if pid else 0.0
+            # A training process may also load its libraries: it trains when batches are done.
+            trains = share > _TRAINS and self._camera.ask("rounds")["progress"] > 0.0
+            if pid and (trains if wanted else share < _RESTS):
                 return
         raise RuntimeError(f"the robot does not {'train' if wanted else 'pause'}")
+
+    def trainer_cpu_s(self) -> float:
+        """Return the CPU time that the training child took so far [s]."""
+        pid = self.trainer_pid()
+        times = psutil.Process(pid).cpu_times() if pid else None
+        return times.user + times.system if times else 0.0
 
     def trainer_pid(self) -> int | None:
         """Return the process id of the training child."""
