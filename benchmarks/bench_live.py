@@ -7,8 +7,9 @@ inference node, and a camera that publishes rendered frames and notes when their
   less the forward pass of that very frame; ``forward_vs_bare``: that forward pass over one of the same network and
   frames in a process of its own, measured by turns; ``over_bare_p50_ms``, ``over_bare_p99_ms``: less that bare one
   instead, so that what the node slows the network down by counts, too;
-- ``image_copies``, ``depth_copies``: memory that NumPy and Python take from the callback to the network, and from the
-  network to the published message, in images; what PyTorch takes (the input in the network's size) is not seen;
+- ``image_copies``, ``depth_copies``: whole images that fit into the memory which NumPy and Python take at most from the
+  callback to the network (``held_in_mb``: its input in the network's size, in steps), and from the prediction in the
+  image's size to the published message;
 - ``train_latency_ratio_p95``: latency (sent to received) with training over latency without, by turns: the median over
   the turns of p95 over p95; ``training_cpu``, ``idle_cpu``: CPUs that the training process got meanwhile;
 - ``cold_start_s``: start of the process to the first depth received, with a cached model and no aggregator;
@@ -80,8 +81,8 @@ def copies(fleet: Fleet) -> dict[str, Any]:
         fleet.camera.play(2.0, 10.0)
     rows = [json.loads(line) for line in times.read_text(encoding="utf-8").splitlines()][5:]
     return {
-        "image_copies": round(float(np.median([row["held_in"] for row in rows])) / IMAGE_BYTES),
-        "depth_copies": round(float(np.median([row["held_out"] for row in rows])) / DEPTH_BYTES),
+        "image_copies": int(np.median([row["held_in"] for row in rows]) // IMAGE_BYTES),
+        "depth_copies": int(np.median([row["held_out"] for row in rows]) // DEPTH_BYTES),
         "held_in_mb": round(float(np.median([row["held_in"] for row in rows])) / 1e6, 3),
         "held_out_mb": round(float(np.median([row["held_out"] for row in rows])) / 1e6, 3),
     }
@@ -177,6 +178,7 @@ def main() -> None:
     """Measure and print one JSON line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--parts", default=",".join(PARTS), help="which, by comma")
+    parser.add_argument("--device", default="cpu", help="where networks run and train: cpu, cuda")
     parser.add_argument("--soak-min", type=float, default=20.0, help="length of the soak [min]")
     options = parser.parse_args()
     wanted = options.parts.split(",")
@@ -188,7 +190,7 @@ def main() -> None:
         "soak": lambda fleet: soak(fleet, options.soak_min),
     }
     figures: dict[str, Any] = {}
-    with tempfile.TemporaryDirectory() as folder, Fleet(Path(folder)) as fleet:
+    with tempfile.TemporaryDirectory() as folder, Fleet(Path(folder), options.device) as fleet:
         for part in PARTS:
             if part in wanted:
                 print(part, flush=True)

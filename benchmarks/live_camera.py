@@ -151,11 +151,13 @@ def main() -> None:
     camera = Camera()
     executor = SingleThreadedExecutor()
     executor.add_node(camera.node)
-    threading.Thread(target=executor.spin, daemon=True).start()
+    spinning = threading.Thread(target=executor.spin, daemon=True)
+    spinning.start()
     print(json.dumps({"ready": True}), flush=True)
     for line in sys.stdin:
         print(json.dumps(carry_out(camera, *line.split())), flush=True)
     executor.shutdown()
+    spinning.join(10.0)
     rclpy.try_shutdown()
 
 

@@ -125,8 +125,8 @@ class Robot:
 class Fleet:
     """One run in a folder; its model stays cached for the inference node."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, device: str) -> None:
+        self.folder, self._device = folder, device
         self._environment = {**os.environ, **local_environment(folder), "PYTHONPATH": os.pathsep.join(sys.path)}
         (folder / "log" / "ros").mkdir(parents=True)
         self.camera = Camera(self._environment)
@@ -146,12 +146,14 @@ class Fleet:
     def robot(self) -> Iterator[Robot]:
         """Run the robot, with the parameters that it has by default."""
         own = {"robot_id": "robot", "state_dir": str(self.folder / "robot"), "source": json.dumps(SOURCE)}
-        with self._node("fed_nodes.robot_client", "/robot", own | {"network": NETWORK}) as process:
+        with self._node(
+            "fed_nodes.robot_client", "/robot", own | {"network": NETWORK, "device": self._device}
+        ) as process:
             yield Robot(process, self.camera)
 
     def inference(self, module: str = "", environment: Mapping[str, str] | None = None) -> Any:
         """Run the inference node, or a file of this folder that wraps it."""
-        own = {"state_dir": str(self.folder / "inference"), "reliable_sensors": True}
+        own = {"state_dir": str(self.folder / "inference"), "reliable_sensors": True, "device": self._device}
         return self._node(module or "fed_nodes.inference", "/live", own, environment)
 
     @contextmanager
@@ -179,7 +181,7 @@ class Fleet:
         """Return the median time of 100 forward passes of the network alone, in a process of its own."""
         if self._bare is None:
             self._bare = subprocess.Popen(
-                [sys.executable, str(HERE / "live_forward.py"), NETWORK],
+                [sys.executable, str(HERE / "live_forward.py"), NETWORK, self._device],
                 env=self._environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
             )  # fmt: skip
         if self._bare.stdin is None or self._bare.stdout is None:

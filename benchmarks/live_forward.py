@@ -15,7 +15,7 @@ from fed_models import build
 def main() -> None:
     """Work off counts until standard input ends."""
     torch.set_num_threads(1)
-    network: Any = build(sys.argv[1], {}).eval()
+    network: Any = build(sys.argv[1], {}).eval().to(sys.argv[2])
     task, images = DepthTask(), pictures()
     tensors: list[Any] = []
     plain = network.forward
@@ -33,6 +33,8 @@ def main() -> None:
             for number in range(int(line)):
                 start = time.perf_counter()
                 plain(tensors[number % len(tensors)])
+                if torch.cuda.is_initialized():
+                    torch.cuda.synchronize()
                 times.append(1e3 * (time.perf_counter() - start))
         print(json.dumps(times), flush=True)
 
