@@ -147,6 +147,13 @@ class ServingLoaded:
     memory: Memory
 
 
+@dataclass(frozen=True)
+class LoadFailed:
+    """The models of a choice are in the store, but could not be put into a network; a person was told why."""
+
+    load: "LoadModel"
+
+
 # ---- effects -----------------------------------------------------------------------------------------------------
 
 
@@ -326,7 +333,7 @@ class LoadServing:
 
 @dataclass(frozen=True)
 class LoadModel:
-    """Average the blobs uniformly, swap them into the network, and publish the selection."""
+    """Average the blobs uniformly, swap them into the network, and publish the selection; or :class:`LoadFailed`."""
 
     sequence: str
     plan: FleetPlan

@@ -8,7 +8,7 @@ from fed_core.roles.messages import FleetPlan
 from fed_core.strategies.base import Strategy
 from fed_core.types import BlobRef, Choice, Descriptor, Memory
 
-#: Time after which a blob that could not be read is asked for again.
+#: Time after which a blob that could not be read is asked for again, or a load that failed is tried again.
 RETRY_S = 3.0
 
 
@@ -44,6 +44,7 @@ class Inference:
             ev.ServingLoaded: self._on_serving,
             ev.BlobReady: self._on_blob,
             ev.BlobFailed: self._on_failed,
+            ev.LoadFailed: self._on_load_failed,
             ev.Tick: self._on_tick,
         }
 
@@ -93,7 +94,7 @@ class Inference:
             self._describing = True
             return [ev.DescribeSequence(self._sequence, strategy.descriptor)]
         self._choice = strategy.choose(self._descriptor, plan.models, self._serving, self._robot_id)
-        self._missing = {plan.blobs[key].digest: plan.blobs[key] for key in self._choice.keys}
+        self._missing = _blobs(plan, self._choice)
         return [ev.FetchBlob(blob, "") for blob in self._missing.values()]
 
     def _on_blob(self, event: ev.BlobReady, now_s: float) -> list[ev.Effect]:
@@ -108,12 +109,21 @@ class Inference:
         del self._missing[event.digest]
         if self._missing:
             return effects
-        digests = tuple(sorted(plan.blobs[key].digest for key in self._choice.keys))
-        if self._loaded == (plan.run_id, self._sequence, digests):
-            return effects
-        self._loaded = (plan.run_id, self._sequence, digests)
         frames = self._descriptor.num_frames if self._descriptor else 0
-        return [*effects, ev.LoadModel(self._sequence, plan, self._choice, frames)]
+        load = ev.LoadModel(self._sequence, plan, self._choice, frames)
+        if self._loaded == _identity(load):
+            return effects
+        self._loaded = _identity(load)
+        return [*effects, load]
+
+    def _on_load_failed(self, event: ev.LoadFailed, now_s: float) -> list[ev.Effect]:
+        if self._loaded != _identity(event.load):
+            return []  # another load was asked for meanwhile
+        self._loaded = None
+        if self._plan is not None and self._choice is not None and not self._missing:
+            self._missing = _blobs(self._plan, self._choice)
+            self._retry_at_s = now_s + RETRY_S
+        return []
 
     def _on_failed(self, event: ev.BlobFailed, now_s: float) -> list[ev.Effect]:
         if event.digest not in self._wanted():
@@ -130,3 +140,12 @@ class Inference:
     def _wanted(self) -> dict[str, BlobRef]:
         serving = self._plan.serving if self._plan and self._serving is None else None
         return {**self._missing, **({serving.digest: serving} if serving else {})}
+
+
+def _blobs(plan: FleetPlan, choice: Choice) -> dict[str, BlobRef]:
+    return {plan.blobs[key].digest: plan.blobs[key] for key in choice.keys}
+
+
+def _identity(load: ev.LoadModel) -> tuple[str, str, tuple[str, ...]]:
+    """Return what tells one load from another: the round does not, where the weights are the same."""
+    return load.plan.run_id, load.sequence, tuple(sorted(_blobs(load.plan, load.choice)))

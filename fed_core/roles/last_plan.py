@@ -13,13 +13,19 @@ FILE = "last_plan.json"
 SPARE_S = 600.0
 
 
-def save_plan(store: BlobStore, plan: FleetPlan) -> None:
+def save_plan(store: BlobStore, plan: FleetPlan, newest: FleetPlan | None = None) -> None:
     """Keep a plan whose models are in the store, and delete old models that it does not name.
 
     The file appears whole or not at all, so a power cut leaves the plan before.
+
+    Args:
+        store: where the models are.
+        plan: what serves now.
+        newest: what may serve next; its models stay, too.
     """
     files.write_text(store.root / FILE, json.dumps(plan.to_json()))
-    named = [*plan.blobs.values(), *([plan.serving] if plan.serving else [])]
+    used = [plan] if newest is None else [plan, newest]
+    named = [blob for one in used for blob in (*one.blobs.values(), one.serving) if blob is not None]
     store.collect([blob.digest for blob in named], blob_age_s=SPARE_S)
 
 

@@ -43,6 +43,7 @@ class FleetModels:
         self._node, self._store, self._use = node, store, use
         self._fleet, self._reader_id = fleet, reader_id
         self._early: FleetPlan | None = None
+        self._newest: FleetPlan | None = None
         self.problem = ""
 
     def open(self, opened: ExitStack) -> None:
@@ -74,7 +75,7 @@ class FleetModels:
     def keep(self, plan: FleetPlan) -> None:
         """Keep a plan whose models are here, for the next start."""
         try:
-            save_plan(self._store, plan)
+            save_plan(self._store, plan, self._newest)
         except FedError as err:
             self._node.get_logger().warning(f"cannot keep the plan of round {plan.round}: {err}")
 
@@ -95,6 +96,7 @@ class FleetModels:
             self._use(plan)
 
     def _on_plan(self, plan: FleetPlan) -> None:
+        self._newest = plan
         if self._access.service:
             self._use(plan)
         else:

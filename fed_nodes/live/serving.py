@@ -167,14 +167,25 @@ class ServingThread:
 
         self._orders.put(work)
 
-    def load(self, model: LiveModel, use: Callable[[LiveNetwork], None]) -> None:
+    def load(
+        self, model: LiveModel, use: Callable[[LiveNetwork], None], failed: Callable[[], None] = lambda: None
+    ) -> None:
         """Average the files into a new network and serve it as soon as it is warm.
 
         Args:
             model: what to load.
             use: called with what serves in the thread that predicts, after the last result of the network before.
+            failed: called in the second thread where no network could be made.
         """
-        self._orders.put(lambda: self._load(model, use))
+
+        def work() -> None:
+            try:
+                self._load(model, use)
+            except Exception:
+                failed()
+                raise
+
+        self._orders.put(work)
 
     def later(self, work: Callable[[], None]) -> None:
         """Do something slow in the second thread, after what it was told before."""

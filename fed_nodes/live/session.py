@@ -226,7 +226,11 @@ class LiveInference:
         plan, keys = effect.plan, effect.choice.keys
         selection = convert.selection_to_msg(effect, self._sequences.first)
         paths = {key: self._store.path(plan.blobs[key].digest) for key in keys}
-        self._serving.load(LiveModel(plan.config, paths, *self._own(plan)), partial(self._on_served, effect, selection))
+        self._serving.load(
+            LiveModel(plan.config, paths, *self._own(plan)),
+            partial(self._on_served, effect, selection),
+            partial(self._host.post, ev.LoadFailed(effect)),
+        )
 
     def _own(self, plan: FleetPlan) -> tuple[dict[str, str], str]:
         """Return the files that the robot keeps, and what to do should they be needed and missing."""

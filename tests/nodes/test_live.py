@@ -1,6 +1,8 @@
 """What live inference does with a sequence that stops early; the networks and the fleet are recorders here."""
 
 import time
+from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,7 +15,7 @@ from fed_core.config import from_tree
 from fed_core.errors import ConfigError
 from fed_core.roles import events as ev
 from fed_core.roles.messages import FleetPlan, RunConfig
-from fed_core.types import Array, Descriptor
+from fed_core.types import Array, BlobRef, Choice, Descriptor
 from fed_nodes.convert.images import to_stamp
 from fed_nodes.live.config import InferenceConfig
 from fed_nodes.live.serving import Counts, LiveNetwork
@@ -51,6 +53,9 @@ class Recorder:
     def describe(self, images: Any, kind: str, use: Any) -> None:
         self.described.append((len(images), kind))
         use(self.descriptor)
+
+    def load(self, model: Any, use: Any, failed: Any) -> None:
+        failed()
 
     def later(self, work: Any) -> None:
         work()
@@ -191,6 +196,16 @@ def test_a_sensor_that_stops_is_told_where_the_task_says_nothing_of_it(monkeypat
     monkeypatch.setattr(live._stream, "topics", (topic,))
     live._on_tick()
     assert live.world.errors == ["/car_a/front/image_raw: no message for 2 s"]
+
+
+def test_the_role_is_told_of_models_that_cannot_be_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    live = Live(monkeypatch)
+    store: Any = SimpleNamespace(path=Path)
+    live._store = store
+    plan = replace(plan_of("depth"), blobs={"global": BlobRef("a" * 64, 1)})
+    effect = ev.LoadModel("sequence_1", plan, Choice(("global",)), 0)
+    live._load(effect)
+    assert live.world.events == [ev.LoadFailed(effect)]
 
 
 def started(live: Live) -> list[str]:

@@ -47,7 +47,11 @@ class World:
     def load(self, name: str, predict: Callable[[Any], Any], *, warm: Callable[[], Any] = lambda: None) -> None:
         """Load a network whose prediction is ``predict``, made ready by ``warm``."""
         network: Any = SimpleNamespace(name=name, predict=predict, warm=warm)
-        self.serving.load(network, lambda found: self.note(lambda: self.events.append(f"{name} serves")))
+        self.serving.load(
+            network,
+            lambda found: self.note(lambda: self.events.append(f"{name} serves")),
+            lambda: self.note(lambda: self.events.append(f"{name} failed")),
+        )
 
     def serve(self, name: str, predict: Callable[[Any], Any]) -> None:
         """Load a network and wait until it serves; no frame came yet, so there is no warm-up."""
@@ -189,6 +193,7 @@ def test_a_network_that_cannot_be_made_is_told_and_the_old_one_serves_on(world: 
     world.serving.offer(1, b"")
     world.until(lambda: world.results)
     assert world.errors == ["KeyError: 'key'"] and world.results == [(1, "old")]
+    assert world.events == ["old serves", "broken failed", "1 by old"]
     assert world.serving.problem == "KeyError: 'key'"
     world.serve("next", named("next"))
     assert world.serving.problem == ""

@@ -186,3 +186,54 @@ def test_a_failure_of_a_blob_that_nobody_wants_any_more_is_no_error() -> None:
     bench.feed(plan())
     bench.feed(ev.BlobFailed(blob("old").digest, Refusal.BROKEN_BLOB, "gone"))
     assert bench.logs == []
+
+
+def test_a_load_that_failed_is_tried_again_after_a_while() -> None:
+    bench = Bench()
+    bench.feed(plan())
+    for event in STEPS:
+        bench.feed(event)
+    (first,) = bench.loads
+    bench.feed(ev.LoadFailed(first), after_s=5.0)
+    bench.feed(ev.Tick(), after_s=2.9)
+    assert bench.loads == [first]
+    bench.feed(ev.Tick(), after_s=0.2)
+    assert bench.loads == [first, first]
+    bench.feed(ev.Tick(), after_s=10.0)
+    assert bench.loads == [first, first], "the second one did not fail"
+
+
+def test_models_that_were_deleted_meanwhile_are_fetched_again() -> None:
+    bench = Bench()
+    bench.feed(plan())
+    for event in STEPS:
+        bench.feed(event)
+    before = len(bench.fetched)
+    bench.feed(ev.LoadFailed(bench.loads[0]))
+    bench.feed(ev.Tick(), after_s=3.0)
+    assert bench.fetched[before:] == [blob("cluster/2", 1).digest]
+
+
+def test_a_failed_load_of_an_older_choice_changes_nothing() -> None:
+    bench = Bench()
+    bench.feed(plan(1))
+    for event in STEPS:
+        bench.feed(event)
+    bench.feed(plan(2))
+    bench.feed(ev.LoadFailed(bench.loads[0]))
+    bench.feed(ev.Tick(), after_s=10.0)
+    assert [load.plan.round for load in bench.loads] == [1, 2]
+
+
+def test_a_load_that_fails_while_the_next_choice_is_made_is_left_to_that() -> None:
+    bench = Bench()
+    bench.feed(plan())
+    for event in STEPS:
+        bench.feed(event)
+    bench.feed(ev.SequenceStarted("b"))
+    bench.feed(ev.LoadFailed(bench.loads[0]))
+    bench.feed(ev.Tick(), after_s=10.0)
+    assert len(bench.loads) == 1
+    bench.feed(ev.FramesReady("b"))
+    bench.feed(ev.SequenceDescribed("b", described(0.0)))
+    assert [load.sequence for load in bench.loads] == ["a", "b"]

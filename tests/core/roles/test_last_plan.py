@@ -1,6 +1,7 @@
 """The plan that a node serves from while no aggregator is there."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -111,3 +112,15 @@ def test_old_models_that_no_plan_names_are_deleted(store: BlobStore) -> None:
     kept = plan(store)
     save_plan(store, kept)
     assert not old.exists() and young.exists() and load_plan(store) == kept
+
+
+def test_models_of_a_newer_plan_stay_however_old_they_are(store: BlobStore) -> None:
+    """The node may hold the newer plan's models already, and load them next."""
+    import os
+
+    kept = plan(store)
+    named, memory = put(store, 50.0), put(store, 60.0)
+    for blob in (named, memory):
+        os.utime(store.path(blob.digest), (0, 0))
+    save_plan(store, kept, replace(kept, round=4, blobs={"cluster/0": named}, models=("cluster/0",), serving=memory))
+    assert store.has(named.digest) and store.has(memory.digest) and load_plan(store) == kept
