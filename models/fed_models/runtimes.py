@@ -4,11 +4,11 @@ The compiler and the export look at one prediction; after that, a call stands in
 arguments and results. Whatever cannot be made raises :class:`RuntimeUnavailableError`, and the network itself goes on.
 """
 
-import io
+import logging
 import re
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
@@ -20,6 +20,8 @@ from fed_core.errors import ConfigError, FedError
 
 #: Names of the runtimes.
 TORCH, COMPILE, ONNX = RUNTIMES = ("torch", "compile", "onnx")
+#: What exports a network warns through these.
+_LOGGERS = ("torch", "torch.onnx", "torch.fx", "torch.export", "torch._dynamo", "onnxscript", "onnx_ir")
 
 
 class RuntimeUnavailableError(FedError):
@@ -165,7 +167,18 @@ def _filled(tree: Any, tensors: list[Tensor]) -> Any:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep what the exporter says, and the graph that it prints where it fails, out of the node's output."""
-    with warnings.catch_warnings(), redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
-        warnings.simplefilter("ignore")
-        yield
+    """Keep warnings of the exporter out of the node's output, which other nodes of the process may write to.
+
+    So standard output and standard error stay as they are: the graph that the exporter prints where it fails is seen.
+    """
+    loggers = [logging.getLogger(name) for name in _LOGGERS]
+    levels = [logger.level for logger in loggers]
+    try:
+        for logger in loggers:
+            logger.setLevel(logging.ERROR)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)

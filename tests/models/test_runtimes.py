@@ -1,6 +1,8 @@
 """Networks that another runtime than PyTorch runs: the same depth, and one clear line where it cannot be."""
 
+import logging
 import sys
+import warnings
 from typing import Any
 
 import numpy as np
@@ -10,6 +12,7 @@ from torch import nn
 
 from fed_core.errors import ConfigError
 from fed_core.tasks.depth import DepthTask
+from fed_models import runtimes
 from fed_models.depth import DepthOutput
 from fed_models.runtimes import RuntimeUnavailableError, make_runner
 
@@ -61,6 +64,18 @@ def test_what_a_compiler_does_not_take_is_told_in_one_line(monkeypatch: pytest.M
     text = r"Tiny cannot run with runtime compile; torch runs it instead \(NotImplementedError: no such operator\)"
     with pytest.raises(RuntimeUnavailableError, match=f"^{text}$"):
         runner_of(Tiny().eval(), "compile")
+
+
+def test_only_warnings_are_silent_while_a_network_is_exported(capsys: pytest.CaptureFixture[str]) -> None:
+    """Other nodes of the process write lines meanwhile, ``monitor`` to standard output."""
+    logger = logging.getLogger("torch.onnx")
+    level = logger.level
+    with runtimes._quiet():
+        warnings.warn("of the exporter", stacklevel=1)
+        logger.warning("of the exporter")
+        sys.stdout.write("a line\n")
+        sys.stderr.write("an error\n")
+    assert capsys.readouterr() == ("a line\n", "an error\n") and logger.level == level
 
 
 def test_onnx_gives_the_same_depth_with_the_networks_attributes() -> None:
