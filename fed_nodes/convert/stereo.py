@@ -19,6 +19,8 @@ Picture = npt.NDArray[np.uint8]
 FISHEYE = ("equidistant", "fisheye")
 #: Both cameras of a rectified pair have one focal length, up to this share.
 _SAME_FOCAL = 1e-3
+#: What lies in a row of the one picture lies in that row of the other, up to this many pixels.
+_SAME_ROW_PX = 0.5
 
 
 @dataclass(frozen=True)
@@ -78,8 +80,12 @@ def stereo_pair(left: Picture, right: Picture, infos: tuple[CameraInfo, CameraIn
 def _require_pair(matrices: list[Floats], shift: Floats) -> None:
     left, right = matrices
     if not np.allclose(left[[0, 1], [0, 1]], right[[0, 1], [0, 1]], rtol=_SAME_FOCAL):
-        text = f"focal lengths of the left and right camera are {left[0, 0]:g} and {right[0, 0]:g} in p"
+        focal = [f"({matrix[0, 0]:g}, {matrix[1, 1]:g})" for matrix in matrices]
+        text = f"focal lengths of the left and right camera are {focal[0]} and {focal[1]} in p"
         raise DataError(f"{text}; publish the camera_info of a rectified pair")
+    if abs(left[1, 2] - right[1, 2]) > _SAME_ROW_PX:
+        text = f"the left and right camera have their centres at rows {left[1, 2]:g} and {right[1, 2]:g} in p"
+        raise DataError(f"{text}, so that rows do not match; publish the camera_info of a rectified pair")
     baseline_m = -shift[0] / left[0, 0]
     if not np.isfinite(shift).all() or not baseline_m > 0 or abs(shift[1]) > 1e-6 * abs(shift[0]):
         text = f"the right camera lies {baseline_m:g} m to the right of the left one (p[3] is {shift[0]:g})"

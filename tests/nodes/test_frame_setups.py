@@ -185,7 +185,7 @@ def test_a_second_camera_gives_depth(bench: Callable[..., Bench]) -> None:
         (
             {"p": [9, 0, 7.5, -2, 0, 9, 5.5, 0, 0, 0, 1, 0.0]},
             SIZE,
-            "focal lengths of the left and right camera are 8 and 9",
+            "focal lengths of the left and right camera are (8, 8) and (9, 9)",
         ),
         ({"p": [0.0] * 12}, SIZE, "right camera: camera_info"),
         ({}, (12, 18), "the left image is 16x12 and the right 18x12; publish a stereo pair of one size"),

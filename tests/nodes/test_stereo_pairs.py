@@ -1,5 +1,6 @@
 """Cameras of a stereo pair: what their infos mean, and real pairs of a flying robot."""
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +64,19 @@ def test_a_camera_that_is_none_is_named(changes: dict[str, Any], words: str) -> 
     with pytest.raises(DataError) as err:
         stereo_pair(picture(), picture(), (info(LEFT, **changes), info(RIGHT)), rectified=False)
     assert words in str(err.value) and "\n" not in str(err.value)
+
+
+@pytest.mark.parametrize(
+    ("p", "words"),
+    [
+        ([8.0, 0, 7.5, -2, 0, 9, 5.5, 0, 0, 0, 1, 0], "are (8, 8) and (8, 9) in p; publish"),
+        ([8.0, 0, 7.5, -2, 0, 8, 6.5, 0, 0, 0, 1, 0], "have their centres at rows 5.5 and 6.5 in p, so that"),
+    ],
+)
+def test_rows_of_both_pictures_must_match(p: list[float], words: str) -> None:
+    with pytest.raises(DataError, match=re.escape(words)) as err:
+        stereo_pair(picture(), picture(), (info(LEFT), info(RIGHT, p=p)), rectified=True)
+    assert "\n" not in str(err.value)
 
 
 def test_a_picture_too_wide_to_be_rectified_is_refused() -> None:
