@@ -4,6 +4,8 @@ What a form cannot hold is not carried: attachments and publish times of MCAP; h
 ROS 2 has no field for; names of nodes that published, which only ROS 1 keeps.
 """
 
+import fcntl
+import os
 import shutil
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
@@ -29,6 +31,8 @@ from fed_core.errors import DataError, FedError
 MCAP, SQLITE3, ROS1 = "mcap", "sqlite3", "ros1"
 STORAGES = (MCAP, SQLITE3, ROS1)
 _BY_SUFFIX = {".mcap": MCAP, ".db3": SQLITE3, ".bag": ROS1}
+#: A file that marks a folder as ours, locked while it is written.
+_MARK = ".being_written"
 _PLUGINS = {MCAP: StoragePlugin.MCAP, SQLITE3: StoragePlugin.SQLITE3}
 
 Progress = Callable[[int, int], None]
@@ -306,16 +310,56 @@ def _appearing(target: Target) -> Iterator[Path]:
     name = target.path.stem if target.is_file else target.path.name
     inside = part / (target.path.name if target.form == ROS1 else name)
     _refuse_existing(target.path)
-    with _writing(target.path):
-        shutil.rmtree(part, ignore_errors=True)
-        part.mkdir(parents=True)
-    try:
+    with _claimed(part, target.path):
         yield inside
         _refuse_existing(target.path)
         with _writing(target.path):
             (inside / target.path.name if target.is_file and target.form != ROS1 else inside).rename(target.path)
+
+
+@contextmanager
+def _claimed(part: Path, path: Path) -> Iterator[None]:
+    """Hold a new empty folder, or one that a dead conversion left, for this process alone; delete it at the end."""
+    with _writing(path):
+        try:
+            part.mkdir(parents=True)
+            flags = os.O_CREAT | os.O_EXCL
+        except FileExistsError:
+            flags = 0
+        try:
+            mark = os.open(part / _MARK, os.O_RDWR | flags, 0o644)
+        except (FileNotFoundError, FileExistsError, NotADirectoryError) as err:
+            raise DataError(
+                f"{part} is no unfinished bag of ours; move it, or choose another name for the bag"
+            ) from err
+    try:
+        _lock(mark, part)
+        try:
+            with _writing(path):
+                _empty(part)
+            yield
+        finally:
+            shutil.rmtree(part, ignore_errors=True)
     finally:
-        shutil.rmtree(part, ignore_errors=True)
+        os.close(mark)
+
+
+def _lock(mark: int, part: Path) -> None:
+    """Lock a mark; who holds it may have deleted it meanwhile, which counts as being held, too."""
+    with suppress(BlockingIOError):
+        fcntl.flock(mark, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.fstat(mark).st_nlink:
+            return
+    raise DataError(f"{part} is being written by another process; let it end, or choose another name for the bag")
+
+
+def _empty(part: Path) -> None:
+    """Delete what a conversion left that did not end, except for the mark."""
+    for left in part.iterdir():
+        if left.is_dir() and not left.is_symlink():
+            shutil.rmtree(left)
+        elif left.name != _MARK:
+            left.unlink()
 
 
 def _refuse_existing(path: Path) -> None:

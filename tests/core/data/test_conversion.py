@@ -1,5 +1,6 @@
 """Bags in other forms hold the same messages; what cannot be carried is told; nothing half-done is left."""
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -233,6 +234,48 @@ def test_what_exists_is_not_overwritten(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="there.mcap exists already; choose another name for the bag"):
         convert(first, Target(tmp_path / "there.mcap"))
     assert (tmp_path / "there.mcap").read_text() == "mine"
+
+
+def test_a_folder_of_somebody_else_is_not_deleted(tmp_path: Path) -> None:
+    first = write(tmp_path / "first")
+    (tmp_path / "new.part").mkdir()
+    (tmp_path / "new.part" / "diary.txt").write_text("mine")
+    with pytest.raises(DataError, match=r"new.part is no unfinished bag of ours; move it, or choose another name"):
+        convert(first, Target(tmp_path / "new"))
+    assert (tmp_path / "new.part" / "diary.txt").read_text() == "mine" and not (tmp_path / "new").exists()
+    (tmp_path / "file.part").write_text("mine")
+    with pytest.raises(DataError, match=r"file.part is no unfinished bag of ours"):
+        convert(first, Target(tmp_path / "file"))
+    assert (tmp_path / "file.part").read_text() == "mine"
+
+
+def test_two_conversions_to_one_name_do_not_destroy_each_other(tmp_path: Path) -> None:
+    first, told = write(tmp_path / "first"), []
+
+    def also(done: int, total: int) -> None:
+        if done == 1:
+            with pytest.raises(DataError, match=r"new.part is being written by another process; let it end") as caught:
+                convert(first, Target(tmp_path / "new"))
+            told.append(str(caught.value))
+
+    convert(first, Target(tmp_path / "new"), on_progress=also)
+    assert len(told) == 1 and messages(tmp_path / "new") == messages(first)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["first", "new"]
+
+
+def test_what_a_killed_conversion_left_is_replaced(tmp_path: Path) -> None:
+    first, left = write(tmp_path / "first"), tmp_path / "left"
+
+    def leave(done: int, total: int) -> None:
+        if not left.exists():
+            shutil.copytree(tmp_path / "new.part", left)  # as it is after SIGKILL: no process holds its lock
+
+    convert(first, Target(tmp_path / "new"), on_progress=leave)
+    shutil.rmtree(tmp_path / "new")
+    left.rename(tmp_path / "new.part")
+    convert(first, Target(tmp_path / "new"))
+    assert messages(tmp_path / "new") == messages(first)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["first", "new"]
 
 
 @pytest.mark.parametrize("name", ["new", "new.mcap", "new.db3", "new.bag"])
