@@ -9,6 +9,8 @@ from typing import Any, Literal
 FAULT_S = 6.0
 #: Rounds whose loss is kept of each robot.
 KEPT_ROUNDS = 200
+#: Most robots, nodes or runs that are kept of each kind; names are made up easily, and those silent longest go.
+MOST_NAMES = 10_000
 
 Level = Literal["warn", "error"]
 
@@ -56,19 +58,19 @@ class FleetState:
             self._begin(line["run"])
             self.fleet = line
         elif kind == "robot":
-            self.robots[line["id"]] = line
+            _keep(self.robots, line["id"], line)
             self._keep_loss(line)
         elif kind == "plan":
             self.plan = line
-            self.plans[line["run"]] = line
+            _keep(self.plans, line["run"], line)
         elif kind == "mask":
-            self.masks[line["id"]] = line
+            _keep(self.masks, line["id"], line)
         elif kind == "selection":
-            self.selections[line.get("source", "/")] = line
+            _keep(self.selections, line.get("source", "/"), line)
         elif kind == "diagnostics":
             self._ill.pop(line["name"], None)
             if line["level"] != "ok":
-                self._ill[line["name"]] = {"time_s": self._clock(), **line}
+                _keep(self._ill, line["name"], {"time_s": self._clock(), **line})
         elif kind == "graph":
             self.fleets, self.looked = line["fleets"], True
 
@@ -120,7 +122,16 @@ class FleetState:
     def _keep_loss(self, line: dict[str, Any]) -> None:
         if line["loss"] is None or not line["round"]:
             return
-        kept = self._losses.setdefault(line["id"], {})
+        kept = self._losses.get(line["id"], {})
+        _keep(self._losses, line["id"], kept)
         kept[line["round"]] = line["loss"]
         if len(kept) > KEPT_ROUNDS:
             del kept[min(kept)]
+
+
+def _keep(table: dict[str, Any], name: str, newest: Any) -> None:
+    """Put in the newest word of a name; where there are too many names, the one silent longest goes."""
+    table.pop(name, None)
+    table[name] = newest
+    if len(table) > MOST_NAMES:
+        del table[next(iter(table))]

@@ -3,6 +3,7 @@
 import io
 import math
 
+import pytest
 from rich.console import Console
 
 from fed_cli.fleetrun.simulation import fleet_line, robot_line
@@ -79,6 +80,25 @@ def test_how_many_layers_a_robot_shares_is_shown_in_its_own_run_only() -> None:
 def test_statuses_of_a_simulation_have_no_nan() -> None:
     line = robot_line(RobotStatus("a", "i", RobotPhase.WAITING, loss=math.nan))
     assert (line["loss"], line["phase"], line["sent_bytes"]) == (None, "waiting", 0)
+
+
+def test_names_that_somebody_makes_up_do_not_grow_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fed_cli.fleetrun.state.MOST_NAMES", 3)
+    state = FleetState()
+
+    def heard(name: str) -> None:
+        for kind in ("robot", "mask", "plan", "selection", "diagnostics"):
+            line = robot_line(RobotStatus(name, "i", RobotPhase.TRAINING, 1, 0.5, 3.25, 40.0))
+            state.add(
+                {**line, "kind": kind, "run": name, "source": name, "name": name, "level": "error", "text": "bad"}
+            )
+
+    for name in ("real", "made0", "made1", "real", "made2", "made3"):
+        heard(name)
+    for table in (state.robots, state.masks, state.plans, state.selections):
+        assert list(table) == ["real", "made2", "made3"], "who spoke last longest ago goes first"
+    assert [state.losses(name) for name in ("real", "made1")] == [[3.25], []]
+    assert sorted(fault.where for fault in state.faults()) == ["made2", "made3", "real"]
 
 
 def test_state_moves_when_a_robot_does() -> None:
