@@ -28,6 +28,15 @@ _TEMPORARY = frozenset({Refusal.NOT_READY, Refusal.DUPLICATE_ROBOT})
 #: An update that the aggregator could not read is offered again this often.
 _MAX_RESENT = 3
 
+#: A robot that was refused asks again this often [s]: another aggregator may run by then.
+REFUSED_RETRY_S = 10.0
+
+#: Silence of its own run [s] after which a robot asks the aggregator of another one to take it.
+QUIET_S = 5.0
+
+#: Plans of so many runs are kept: one of a stray aggregator must not displace that of the own run.
+_MAX_PLANS = 4
+
 
 @dataclass(frozen=True)
 class RobotConfig:
@@ -70,11 +79,13 @@ class Robot:
         self._text = self._run_id = self._kind = ""
         self._samples: ev.SamplesReady | None = None
         self._descriptors: dict[str, Descriptor] = {}
-        self._plan: FleetPlan | None = None
+        self._plans: dict[str, FleetPlan] = {}
         self._missing: dict[str, BlobRef] = {}
         self._retry_at_s = float("inf")
         self._progress = ev.Progress(0.0, float("nan"), 0.0)
-        self._asked_s = float("-inf")
+        self._asked_s = self._heard_s = float("-inf")
+        self._refused = False  # it failed, and only because it was not taken
+        self._refuser = self._asked_run = ""
         self._counting = False
         self._refusals = self._resent = 0
         self._forgotten = False  # the aggregator lost the run, its rounds may begin anew
@@ -101,12 +112,19 @@ class Robot:
         """What the robot is doing."""
         return self._phase
 
+    @property
+    def _plan(self) -> FleetPlan | None:
+        """The latest plan of the run that the robot belongs to."""
+        return self._plans.get(self._run_id)
+
     def _on_tick(self, event: ev.Tick, now_s: float) -> list[ev.Effect]:
         effects: list[ev.Effect] = []
         if self._samples is None and not self._counting and self._phase is RobotPhase.STARTING:
             self._counting = True
             effects.append(ev.CountSamples())
         if self._phase is RobotPhase.REGISTERING and now_s - self._asked_s >= self._config.retry_s:
+            effects += self._register(now_s)
+        if self._refused and now_s - self._asked_s >= REFUSED_RETRY_S:
             effects += self._register(now_s)
         if now_s >= self._retry_at_s:
             self._retry_at_s = float("inf")
@@ -141,21 +159,39 @@ class Robot:
         return [ev.Register(registration)]
 
     def _on_reply(self, event: RegistrationReply, now_s: float) -> list[ev.Effect]:
-        if self._phase is not RobotPhase.REGISTERING:
-            return []
         if event.code is not Refusal.ACCEPTED:
-            self._text = f"refused ({event.code.name}): {event.text}"
-            if event.code in _TEMPORARY:
-                return [ev.Log("info" if event.code is Refusal.NOT_READY else "warning", self._text), self._status()]
-            return self._fail(self._text)
-        self._run_id, self._kind, self._text = event.run_id, event.descriptor, ""
+            return self._on_refused(event)
+        asked = self._phase is RobotPhase.REGISTERING or self._refused
+        if not asked and (event.run_id == self._run_id or event.run_id != self._asked_run):
+            return []
+        effects = self._interrupt(RobotPhase.WAITING)
+        if event.run_id != self._run_id:
+            self._refusals, self._forgotten = 0, True
+        self._run_id, self._kind, self._text, self._heard_s = event.run_id, event.descriptor, "", now_s
+        self._refused, self._refuser, self._asked_run = False, "", ""
         if not self._kind:
-            self._phase = RobotPhase.WAITING
-            return [self._status(), *self._follow()]
+            return [*effects, self._status(), *self._follow()]
         if self._kind in self._descriptors:
-            return self._tell_descriptor()
+            return [*effects, *self._tell_descriptor()]
         self._phase = RobotPhase.DESCRIBING
-        return [self._status(), ev.Describe(self._kind)]
+        return [*effects, self._status(), ev.Describe(self._kind)]
+
+    def _on_refused(self, event: RegistrationReply) -> list[ev.Effect]:
+        self._refuser = event.run_id
+        if self._run_id and event.run_id != self._run_id:
+            return []  # a stray aggregator on the same topics; this robot belongs to another run
+        if self._phase is not RobotPhase.REGISTERING and not self._refused:
+            return []
+        text = f"refused ({event.code.name}): {event.text}"
+        if self._refused and text == self._text:
+            return []  # told already
+        self._text = text
+        if event.code in _TEMPORARY:
+            self._phase, self._refused = RobotPhase.REGISTERING, False
+            return [ev.Log("info" if event.code is Refusal.NOT_READY else "warning", self._text), self._status()]
+        failed = self._fail(text)
+        self._refused = True
+        return failed
 
     def _on_described(self, event: ev.Described, now_s: float) -> list[ev.Effect]:
         self._descriptors[event.descriptor.kind] = event.descriptor
@@ -169,20 +205,30 @@ class Robot:
         return [ev.PublishDescriptor(message), self._status(), *self._follow()]
 
     def _on_plan(self, event: FleetPlan, now_s: float) -> list[ev.Effect]:
+        if event.run_id != self._run_id:
+            self._keep(event)  # this robot may be taken by that run later
+            return []
         old = self._plan
-        if old and old.run_id == event.run_id and not self._forgotten:
-            if (event.round, event.finished) < (old.round, old.finished):
-                return []  # an old plan that was long on its way
-        self._plan, self._forgotten = event, False
+        if old and not self._forgotten and (event.round, event.finished) < (old.round, old.finished):
+            return []  # an old plan that was long on its way
+        self._forgotten = False
+        self._keep(event)
         busy = self._phase in (RobotPhase.FETCHING, RobotPhase.TRAINING)
-        if busy and old and (old.run_id, old.round) == (event.run_id, event.round) and not event.finished:
+        if busy and old and old.round == event.round and not event.finished:
             return []  # the same round, told again by a restarted aggregator
         return self._follow()
+
+    def _keep(self, plan: FleetPlan) -> None:
+        self._plans.pop(plan.run_id, None)
+        self._plans[plan.run_id] = plan
+        others = [run_id for run_id in self._plans if run_id != self._run_id]
+        for run_id in others[: max(0, len(others) - _MAX_PLANS)]:
+            del self._plans[run_id]
 
     def _follow(self) -> list[ev.Effect]:
         """Start what the latest plan asks of this robot, when it is free to."""
         plan = self._plan
-        if plan is None or plan.run_id != self._run_id or self._phase < RobotPhase.WAITING:
+        if plan is None or not RobotPhase.WAITING <= self._phase <= RobotPhase.FINISHED:
             return []
         if plan.finished:
             told = [] if self._phase is RobotPhase.FINISHED else [ev.Log("info", f"run {plan.run_id} is over")]
@@ -247,10 +293,13 @@ class Robot:
         return [ev.SaveReport(report), ev.PublishReport(report), self._status()]
 
     def _on_fleet(self, event: FleetStatus, now_s: float) -> list[ev.Effect]:
+        if event.run_id != self._run_id:
+            return self._on_other_run(event, now_s)
+        self._heard_s = now_s
         if self._phase < RobotPhase.WAITING or self._phase is RobotPhase.FAILED:
             return []
         mine = next((r for r in event.robots if r.robot_id == self._config.robot_id), None)
-        if event.run_id != self._run_id or mine is None:
+        if mine is None:
             self._refusals, self._forgotten = 0, True
             return [*self._interrupt(RobotPhase.REGISTERING), *self._register(now_s)]
         if mine.refused < self._refusals:  # a restarted aggregator counts from 0
@@ -260,6 +309,17 @@ class Robot:
             self._text = f"refused ({mine.last_code.name}): {mine.last_text}"
             return [ev.Log("warning", self._text), *self._report_again(mine.last_code), self._status()]
         return []
+
+    def _on_other_run(self, event: FleetStatus, now_s: float) -> list[ev.Effect]:
+        """Ask another run to take this robot, if its own refused it or fell silent; until then it stays where it is."""
+        over = self._phase is RobotPhase.FINISHED and event.phase != "finished"
+        belongs = RobotPhase.WAITING <= self._phase <= RobotPhase.FINISHED
+        free = belongs and (over or now_s - self._heard_s >= QUIET_S)
+        wait_s = REFUSED_RETRY_S if event.run_id == self._refuser else self._config.retry_s
+        if not (free or self._refused) or now_s - self._asked_s < wait_s:
+            return []
+        self._asked_run = event.run_id
+        return self._register(now_s)
 
     def _report_again(self, code: Refusal) -> list[ev.Effect]:
         """Send an update again that did not come through; not for ever, since its file may really be damaged."""
@@ -274,7 +334,7 @@ class Robot:
 
     def _fail(self, text: str) -> list[ev.Effect]:
         effects = self._interrupt(RobotPhase.FAILED)
-        self._text = text
+        self._text, self._refused = text, False
         return [*effects, ev.Log("error", text), self._status()]
 
     def _status(self) -> ev.PublishStatus:

@@ -126,15 +126,77 @@ def test_keeps_asking_after_a_refusal_that_may_pass(code: Refusal) -> None:
     assert (bench.role.phase, bench.text) == (RobotPhase.WAITING, "")
 
 
-def test_a_final_refusal_is_told_and_ends_it() -> None:
+NOPE = RegistrationReply(Refusal.WRONG_TASK, "task 'depth', this run trains 'nope'", "stray")
+
+
+def refused() -> Bench:
     bench = Bench()
     bench.feed(ev.Tick())
     bench.feed(ev.SamplesReady(10, SIGNATURE.digest))
-    bench.feed(RegistrationReply(Refusal.WRONG_TASK, "task 'bev', this run trains 'depth'"))
+    assert bench.feed(NOPE) == ["Log"]
+    assert bench.one(ev.Log) == ev.Log("error", "refused (WRONG_TASK): task 'depth', this run trains 'nope'")
     assert bench.role.phase is RobotPhase.FAILED
-    assert bench.one(ev.Log) == ev.Log("error", "refused (WRONG_TASK): task 'bev', this run trains 'depth'")
-    assert bench.feed(ev.Tick(), after_s=100.0) == []
+    return bench
+
+
+def test_a_refused_robot_shows_why_and_asks_again_slowly() -> None:
+    bench = refused()
+    assert [bench.feed(ev.Tick(), after_s=2.5) for _ in range(5)] == [[], [], [], ["Register"], []]
+    assert bench.feed(NOPE) == []  # told already
+    assert (bench.role.phase, bench.text) == (
+        RobotPhase.FAILED,
+        "refused (WRONG_TASK): task 'depth', this run trains 'nope'",
+    )
     assert bench.feed(plan()) == []
+    bench.feed(WELCOME)  # the stray aggregator is gone, the right one answers
+    assert (bench.role.phase, bench.text) == (RobotPhase.FETCHING, "")
+    assert bench.feed(ev.Tick(), after_s=10.0) == []
+
+
+def test_a_refused_robot_asks_at_once_when_another_run_shows_up() -> None:
+    bench = refused()
+    assert bench.feed(status("stray", robots=()), after_s=4.0) == []
+    assert bench.feed(status(), after_s=1.0) == ["Register"]
+    assert bench.feed(status(), after_s=1.0) == []
+    assert bench.feed(WELCOME) == []
+    assert bench.role.phase is RobotPhase.WAITING
+
+
+def test_what_a_stray_aggregator_says_changes_nothing_while_the_own_run_is_heard() -> None:
+    bench = Bench().training()
+    for _ in range(20):
+        assert bench.feed(status(), after_s=1.0) == []
+        assert bench.feed(status("stray", robots=())) == []
+        assert bench.feed(plan(9, run_id="stray")) == []
+        assert bench.feed(NOPE) == bench.feed(replace(WELCOME, run_id="stray")) == []
+    bench.feed(ev.Trained(report_of(plan(), "ana")))
+    assert bench.role.phase is RobotPhase.REPORTED
+    assert bench.feed(plan(2)) == ["FetchBlob"]
+
+
+@pytest.mark.parametrize("finished", [False, True])
+def test_a_robot_of_a_silent_run_asks_another_one_and_ignores_its_refusal(finished: bool) -> None:
+    bench = Bench().registered()
+    bench.feed(replace(plan(), finished=finished))
+    phase = bench.role.phase
+    assert bench.feed(status("stray", robots=()), after_s=6.0) == ["Register"]
+    assert bench.feed(NOPE) == []
+    assert (bench.role.phase, bench.text) == (phase, "")
+    asked = [bench.feed(status("stray", robots=()), after_s=1.0) for _ in range(11)]
+    assert asked == [*([[]] * 9), ["Register"], []]
+
+
+def test_a_run_that_is_over_does_not_draw_back_a_robot_that_finished_another() -> None:
+    bench = Bench().registered()
+    bench.feed(replace(plan(), finished=True))
+    assert bench.feed(replace(status("old", robots=()), phase="finished"), after_s=4.0) == []
+    assert bench.feed(status("new", robots=()), after_s=0.5) == ["Register"]
+
+
+def test_a_refused_robot_that_fails_otherwise_asks_no_more() -> None:
+    bench = refused()
+    bench.feed(ev.JobFailed("describe", "no encoder"))
+    assert bench.feed(ev.Tick(), after_s=100.0) == []
 
 
 def test_fails_without_samples_and_with_a_failed_job() -> None:
@@ -200,16 +262,27 @@ def test_a_report_of_anything_else_is_not_sent(changes: dict[str, Any]) -> None:
     assert bench.feed(plan()) == ["FetchBlob"]
 
 
-@pytest.mark.parametrize("told", [status(run_id="new"), status(robots=("ben",)), status(robots=())])
+@pytest.mark.parametrize("told", [status(robots=("ben",)), status(robots=())])
 def test_registers_again_when_the_aggregator_does_not_know_it(told: FleetStatus) -> None:
     bench = Bench().training()
     assert bench.feed(status()) == []
     assert bench.feed(told) == ["StopTraining", "Register"]
     assert bench.role.phase is RobotPhase.REGISTERING
     assert bench.feed(told) == []  # asked already
-    bench.feed(replace(WELCOME, run_id="new"))
-    assert bench.role.phase is RobotPhase.WAITING  # the plan is of the old run
-    assert bench.feed(plan(1, run_id="new")) == ["FetchBlob"]
+    assert bench.feed(NOPE) == []  # of another run
+    assert bench.role.phase is RobotPhase.REGISTERING
+    bench.feed(WELCOME)
+    assert bench.role.phase is RobotPhase.FETCHING
+
+
+def test_joins_the_run_that_takes_the_place_of_its_own() -> None:
+    bench = Bench().training()
+    assert bench.feed(status("new", robots=()), after_s=6.0) == ["Register"]
+    assert bench.role.phase is RobotPhase.TRAINING  # until it is taken
+    assert bench.feed(plan(1, run_id="new")) == []
+    assert bench.feed(replace(WELCOME, run_id="new")) == ["StopTraining", "FetchBlob"]
+    assert bench.one(ev.FetchBlob).blob == plan(1, run_id="new").blobs["global"]
+    assert bench.feed(status(), after_s=1.0) == []  # the old one is back: another run
 
 
 def test_a_descriptor_is_computed_once_and_told_to_every_run() -> None:
@@ -218,7 +291,7 @@ def test_a_descriptor_is_computed_once_and_told_to_every_run() -> None:
     bench.feed(ev.SamplesReady(10, SIGNATURE.digest))
     bench.feed(replace(WELCOME, descriptor="gaussian"))
     bench.feed(ev.Described(described(4.0)))
-    bench.feed(status(run_id="new"))
+    bench.feed(status(run_id="new"), after_s=6.0)
     assert bench.feed(replace(WELCOME, run_id="new", descriptor="gaussian")) == ["PublishDescriptor"]
     assert bench.one(ev.PublishDescriptor).message.run_id == "new"
 
