@@ -66,7 +66,9 @@ class SequenceEntry:
 class InferenceEntry:
     """How the live model is chosen and scored."""
 
-    descriptor_frames: int = option(8, help="first frames of a sequence that choose the models", unit="count", low=2)
+    descriptor_frames: int = option(
+        8, help="first frames of a sequence that choose the models", unit="count", low=2, high=200
+    )
     cap_m: float = option(80.0, help="largest true depth that is scored", unit="m", low=0.1)
 
     def __post_init__(self) -> None:

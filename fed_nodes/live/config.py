@@ -32,7 +32,7 @@ class InferenceConfig:
     )
     state_dir: Path = option(Path("inference"), help="folder of downloaded models")
     fleet_ns: str = option("/fleet", help="namespace of the fleet's topics")
-    descriptor_frames: int = option(8, help="first frames that choose the models", unit="count", low=2, high=10_000)
+    descriptor_frames: int = option(8, help="first frames that choose the models", unit="count", low=2, high=200)
     gap_s: float = option(
         5.0,
         help="a jump of image time or of /clock by more than this starts a new sequence",

@@ -19,6 +19,7 @@ class SequenceCutter:
 
     Attributes:
         gap_s: as given; may change.
+        images: pictures of the first samples, until they are taken.
     """
 
     def __init__(self, gap_s: float, num_frames: int) -> None:
@@ -56,6 +57,16 @@ class SequenceCutter:
             if self._frames >= self._num_frames:
                 events += self._announce()
         return events
+
+    def take(self) -> list[Array]:
+        """Return the pictures and keep none: they are of full size, and described once."""
+        images, self.images = self.images, []
+        return images
+
+    @property
+    def is_announced(self) -> bool:
+        """Whether the running sequence has enough samples, as was told."""
+        return self._announced
 
     def silent(self) -> list[ev.Event]:
         """No image came for a while: what there is of the sequence must do, if it can be described at all."""

@@ -170,7 +170,7 @@ class LiveInference:
         """Choose the models of a sequence that ended early by what there is of it."""
         for event in self._sequences.silent():
             self._host.feed(event)
-        if len(self._sequences.images) < MIN_FRAMES:
+        if not self._sequences.is_announced:
             name = self._sequences.name
             self._on_error(f"{name} stopped after 1 image; at least {MIN_FRAMES} are needed to choose its models")
 
@@ -213,7 +213,7 @@ class LiveInference:
             self._sequences.cut()
 
     def _describe(self, effect: ev.DescribeSequence) -> None:
-        images = list(self._sequences.images)
+        images = self._sequences.take()
 
         def described(descriptor: Descriptor) -> None:
             if effect.name == self._sequences.name:

@@ -69,7 +69,7 @@ def test_the_digest_of_a_run_follows_what_is_trained_and_nothing_else(tmp_path: 
         ({"robots": [{"id": "a/b"}]}, "robot id 'a/b'"),
         ({"robots": [{"id": "a", "frames": -1}]}, "RobotEntry.frames is -1; it must be at least 0"),
         ({"robots": [{"id": "a", "source": {}}]}, "a source needs either"),
-        ({"inference": {"descriptor_frames": 1}}, "InferenceEntry.descriptor_frames is 1; it must be at least 2"),
+        ({"inference": {"descriptor_frames": 1}}, "InferenceEntry.descriptor_frames is 1; it must lie between 2"),
         ({"aggregator": {"min_updates": 3, "min_robots": 2}}, "min_updates is 3, more than min_robots"),
     ],
 )

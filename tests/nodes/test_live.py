@@ -106,6 +106,17 @@ def test_a_sequence_that_stops_early_is_described_by_what_there_is(monkeypatch: 
     assert live.world.events[-1] == ev.SequenceDescribed("sequence_1", "the descriptor")  # type: ignore[arg-type]
 
 
+def test_a_described_sequence_that_falls_silent_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    live = Live(monkeypatch, descriptor_frames=2)
+    live.image(0)
+    live.image(1)
+    live._describe(ev.DescribeSequence("sequence_1", "subspace"))
+    assert live.world.described == [(2, "subspace")] and live._sequences.images == []
+    live.now_s += 6.0
+    live._on_tick()
+    assert live.ready() == ["sequence_1"] and live.world.errors == []
+
+
 def test_one_image_is_too_few_and_a_person_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
     live = Live(monkeypatch)
     live.image(0)
@@ -167,6 +178,7 @@ def test_own_tensors_are_looked_for_in_the_robots_folder(
         ({"robot_dir": "robots/car_a"}, "robot_dir is set, but not robot_id; name the robot whose folder it is"),
         ({"rig": {"a": {"position": [0, 0, 1]}}}, r"rig.a: key 'rotation' is missing"),
         ({"device": "cuda", "runtime": "onnx"}, "runtime onnx runs on the CPU; set device to cpu, or runtime to torch"),
+        ({"descriptor_frames": 201}, "descriptor_frames is 201; it must lie between 2 and 200"),
         ({"known_cells": "none"}, "known_cells is 'none'; choose one of sector, fov, off"),
     ],
 )

@@ -50,6 +50,19 @@ def test_a_short_sequence_does_with_what_it_has() -> None:
     assert add(cutter, 3) == [ev.SequenceStarted("sequence_2")] and len(cutter.images) == 1
 
 
+def test_pictures_are_taken_once_and_then_let_go() -> None:
+    cutter = SequenceCutter(gap_s=5.0, num_frames=2)
+    add(cutter, 0, 3)
+    assert not cutter.is_announced
+    add(cutter, 1, 4)
+    assert [int(image.max()) for image in cutter.take()] == [3, 4]
+    assert cutter.is_announced and cutter.images == [] and cutter.silent() == []
+    assert add(cutter, 2) == [] and cutter.images == []
+    cutter.cut()
+    add(cutter, 3, 5)
+    assert not cutter.is_announced and [int(image.max()) for image in cutter.take()] == [5]
+
+
 def test_a_person_cuts() -> None:
     cutter = SequenceCutter(gap_s=5.0, num_frames=1)
     assert add(cutter, 0) == [ev.SequenceStarted("sequence_1"), ev.FramesReady("sequence_1")]
