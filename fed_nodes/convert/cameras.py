@@ -21,6 +21,8 @@ _FISHEYE = {"equidistant": (4,), "fisheye": (4,)}
 MODELS = (*_PINHOLE, *_FISHEYE)
 #: Numbers of the rational model that come before those of thin prisms and tilted sensors.
 _RATIONAL = 8
+#: Cameras whose maps are kept: enough for a rig, bounded where a camera's matrix changes (50 MB each at 4K).
+_MOST_MAPS = 8
 #: Condition number beyond which a matrix cannot be a camera.
 _WORST_CONDITION = 1e9
 
@@ -108,7 +110,7 @@ def undistorted(
         raise DataError(f"the distortion of an image of {width}x{height} pixels cannot be taken out") from err
 
 
-@lru_cache(maxsize=32)
+@lru_cache(maxsize=_MOST_MAPS)
 def _maps(model: str, distortion: tuple[float, ...], matrix: bytes, width: int, height: int) -> tuple[Any, Any]:
     """Return where the pixels of an undistorted image come from; cameras rarely change."""
     k, d = np.frombuffer(matrix).reshape(3, 3), np.array(distortion)

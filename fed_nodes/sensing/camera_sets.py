@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from sensor_msgs.msg import Image
 
 from fed_nodes.convert.images import stamp_ns
+from fed_nodes.sensing.waiting import most_waiting
 
-#: Images of one camera that wait for those of the others.
+#: Images of one camera that wait for those of the others, fewer where they are large.
 WAITING = 10
 
 
@@ -37,7 +38,7 @@ class CameraSets:
         self.since_last[name] += 1
         waiting = self._waiting[name]
         waiting.append(image)
-        if len(waiting) > WAITING:
+        while len(waiting) > min(WAITING, most_waiting(len(image.data))):
             waiting.popleft()
             self.dropped += 1
         found = self._nearest(name, stamp_ns(image.header.stamp))

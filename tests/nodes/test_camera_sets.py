@@ -1,11 +1,13 @@
 """Which images of several cameras belong together, and what happens to the others."""
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sensor_msgs.msg import Image
 from std_msgs.msg import Header
 
 from fed_nodes.convert.images import stamp_ns, to_stamp
+from fed_nodes.sensing import waiting
 from fed_nodes.sensing.camera_sets import WAITING, CameraSets
 
 
@@ -73,6 +75,16 @@ def test_a_camera_that_never_comes_lets_nothing_pile_up() -> None:
     assert sets.since_last == {"a": WAITING + 3, "b": 0}
     assert play(sets, ("b", 10 * (WAITING + 2))) == [(10 * (WAITING + 2),) * 2]
     assert sets.since_last == {"a": 0, "b": 0}
+
+
+def test_fewer_wait_where_they_are_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(waiting, "MOST_BYTES", 60)
+    sets = CameraSets(["a", "b"], 5)
+    for number in range(20):
+        msg = Image(data=bytes(10))
+        msg.header.stamp = to_stamp(10 * number)
+        sets.add("a", msg)
+    assert sets.dropped == 20 - 6
 
 
 def test_a_clock_that_is_set_back_does_no_harm() -> None:

@@ -293,6 +293,13 @@ def test_images_too_wide_for_opencv_are_refused() -> None:
         cameras.undistorted(np.zeros((2, 40_000, 3), np.uint8), told)
 
 
+def test_a_camera_that_changes_keeps_few_maps() -> None:
+    for number in range(20):
+        told = lens("plumb_bob", 0.01 * (number + 1), 0, 0, 0, 0)
+        cameras.undistorted(np.zeros((48, 64), np.uint8), told)
+    assert cameras._maps.cache_info().currsize == 8, "50 MB each at 4K"
+
+
 NUMBERS = st.one_of(st.sampled_from([0.0, 1.0, 60.0, math.nan, math.inf, -1.0, 1e300]), st.floats())
 
 
