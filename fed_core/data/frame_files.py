@@ -4,6 +4,7 @@ Each frame is one chunk with a checksum: what a power loss leaves is whole frame
 was closed also has an index, and an attachment with the time and the small grey picture of each frame.
 """
 
+import errno
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -157,7 +158,7 @@ class FrameFileWriter:
 
     def sync(self) -> None:
         """Flush to disk what was added; from any thread, also beside :meth:`close`."""
-        with suppress(OSError):  # closed meanwhile, which has flushed it
+        try:
             copy = os.dup(self._output.descriptor)
             try:
                 os.fdatasync(copy)
@@ -167,6 +168,9 @@ class FrameFileWriter:
                 for folder in (self.path.parent, self.path.parent.parent):
                     sync_folder(folder)
                 self._is_listed = True
+        except OSError as err:
+            if err.errno != errno.EBADF:  # else closed meanwhile, which has flushed it
+                raise store_error(err, part_of(self.path)) from err
 
     def close(self) -> FrameFile:
         """Write the index, flush to disk and give the file its name."""

@@ -123,7 +123,7 @@ class Recorder:
         self._store = config.open_store(folder)
         if self._store.mended:
             node.get_logger().warning(self._store.mended)
-        self._trouble, self._syncing = "", threading.Thread()
+        self._trouble, self._not_flushed, self._syncing = "", "", threading.Thread()
         self._last_s = self._synced_s = time.monotonic()
         self._sensors: FramePairer | LabelledSets | LabelledScans | None = None
         if self._store.num_frames >= config.record_frames and self.source() is None:
@@ -152,7 +152,7 @@ class Recorder:
 
     def problem(self) -> str:
         """Return what is wrong with the disk or a sensor, "" = all is well."""
-        return self._trouble or first_problem(self._topics())
+        return self._trouble or self._not_flushed or first_problem(self._topics())
 
     def judged(self, level: str, text: str) -> tuple[str, str]:
         """Return level and text of diagnostics with what is wrong here added."""
@@ -217,8 +217,16 @@ class Recorder:
             self._have_enough()
         if self._sensors is not None and now_s - self._synced_s >= SYNC_S and not self._syncing.is_alive():
             self._synced_s = now_s
-            self._syncing = threading.Thread(target=self._store.sync, daemon=True)  # a slow disk must not stop the node
+            self._syncing = threading.Thread(target=self._sync, daemon=True)  # a slow disk must not stop the node
             self._syncing.start()
+
+    def _sync(self) -> None:
+        """Flush what was recorded. An error stays told: Linux reports lost bytes once, and the next flush succeeds."""
+        try:
+            self._store.sync()
+        except (StoreError, OSError) as err:
+            self._not_flushed = f"recording: {self._broken(err)}"
+            self._node.get_logger().error(self._not_flushed, throttle_duration_sec=10.0)
 
     def _have_enough(self) -> None:
         if self._sensors is None or self._store.source() is not None:
@@ -242,8 +250,10 @@ class Recorder:
         try:
             yield
         except (StoreError, OSError) as err:
-            broken = err if isinstance(err, StoreError) else store_error(err, Path(err.filename or self._folder))
-            self._tell(f"recording: {broken}")
+            self._tell(f"recording: {self._broken(err)}")
+
+    def _broken(self, err: StoreError | OSError) -> StoreError:
+        return err if isinstance(err, StoreError) else store_error(err, Path(err.filename or self._folder))
 
     def _tell(self, text: str) -> None:
         self._trouble = text

@@ -256,6 +256,27 @@ def test_silence_ends_a_recording(robot: Callable[..., Robot], monkeypatch: pyte
     assert (one.done, one.frames()) == (1, [0, 1])
 
 
+def test_a_flush_that_failed_stays_told(robot: Callable[..., Robot], monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(descriptor: int) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    now_s = [100.0]
+    monkeypatch.setattr("fed_nodes.recording.recorder.time.monotonic", lambda: now_s[0])
+    one = robot()
+    one.send(0)
+    with monkeypatch.context() as dying:
+        dying.setattr("os.fdatasync", broken)
+        now_s[0] += SYNC_S
+        one.recorder._look()
+        one.recorder._syncing.join(20.0)
+    one.send(1)
+    now_s[0] += SYNC_S
+    one.recorder._look()  # the card reports lost bytes only once
+    one.recorder._syncing.join(20.0)
+    level, text = one.recorder.judged("ok", "")
+    assert level == "warn" and re.fullmatch(r"recording: cannot read or write .*: Input/output error", text)
+
+
 def test_going_on_is_for_one_camera() -> None:
     rig = {"front": {"position": [0, 0, 0], "rotation": [0, 0, 0]}}
     with pytest.raises(ConfigError, match="record_after is continue, which works for task depth only; leave it at"):

@@ -1,5 +1,6 @@
 """One file of a recording: what it holds, and what is left of it wherever it is cut."""
 
+import errno
 import os
 import sys
 from pathlib import Path
@@ -77,6 +78,17 @@ def test_flushing_beside_closing_is_no_error(tmp_path: Path) -> None:
     writer = write(tmp_path / "a.mcap")
     writer.close()
     writer.sync()
+
+
+def test_a_card_that_cannot_keep_what_was_written_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(descriptor: int) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    writer = write(tmp_path / "a.mcap")
+    monkeypatch.setattr(os, "fdatasync", broken)
+    with pytest.raises(StoreError, match=r"cannot read or write .*a\.mcap\.part: Input/output error"):
+        writer.sync()
+    writer.abandon()
 
 
 def test_files_of_other_writers_are_read_whole(tmp_path: Path) -> None:
