@@ -25,7 +25,7 @@ def cpu_temperature_c() -> float:
 
 
 class OthersLoad:
-    """How busy the CPUs are with other things than one process and its children.
+    """How busy the CPUs are with other things than one process: training starts none of its own.
 
     Args:
         pid: tells the process; None where there is none.

@@ -110,6 +110,17 @@ def test_the_machine_tells_a_share() -> None:
     assert math.isnan(OthersLoad(lambda: 2**22 + 1).read())  # a process that has just ended
 
 
+def test_what_the_training_process_uses_is_none_of_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two CPUs for 10 s: training keeps one busy, another process half of the second one."""
+    used, own = SimpleNamespace(user=0.0, system=0.0, idle=0.0), SimpleNamespace(user=0.0, system=0.0)
+    monkeypatch.setattr(psutil, "cpu_times", lambda: used)
+    monkeypatch.setattr(psutil, "Process", {7: SimpleNamespace(cpu_times=lambda: own)}.__getitem__)
+    load = OthersLoad(lambda: 7)
+    assert math.isnan(load.read())
+    used.user, used.system, used.idle, own.user, own.system = 13.0, 2.0, 5.0, 9.0, 1.0
+    assert load.read() == pytest.approx(0.25)
+
+
 def sensors(**found: list[float | None]) -> dict[str, list[Any]]:
     return {name: [SimpleNamespace(current=value) for value in values] for name, values in found.items()}
 
