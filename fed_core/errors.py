@@ -73,6 +73,10 @@ class DiskFullError(StoreError):
     """No space is left; nothing that was saved before is lost."""
 
 
+class FolderInUseError(StoreError):
+    """Another process works in the folder; it may be about to end."""
+
+
 class StrategyError(FedError):
     """A strategy cannot go on with what it was given."""
 

@@ -6,7 +6,7 @@ import secrets
 from pathlib import Path
 from typing import TextIO
 
-from fed_core.errors import StoreError
+from fed_core.errors import FolderInUseError, StoreError
 from fed_core.roles.messages import FleetPlan, UpdateReport
 from fed_core.store.blobs import BlobStore
 from fed_core.wire.files import free_bytes, write_text
@@ -65,7 +65,7 @@ def _locked(folder: Path) -> TextIO:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as err:
         file.close()
-        raise StoreError(f"another robot runs in {folder}; give each its own state_dir") from err
+        raise FolderInUseError(f"another robot runs in {folder}; give each its own state_dir") from err
     return file
 
 

@@ -61,7 +61,7 @@ def test_two_processes_cannot_share_a_folder(tmp_path: Path) -> None:
     kept = RobotFolder(tmp_path)
     code = f"import pathlib, fed_nodes.robot_folder as robot; robot.RobotFolder(pathlib.Path({str(tmp_path)!r}))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
-    assert f"another robot runs in {tmp_path}; give each its own state_dir" in done.stderr
+    assert f"FolderInUseError: another robot runs in {tmp_path}; give each its own state_dir" in done.stderr
     assert kept.free_bytes > 0
 
 
