@@ -12,7 +12,7 @@ from rclpy.node import Node
 from rclpy.utilities import remove_ros_args
 
 from fed_core.errors import ConfigError
-from fed_nodes import run
+from fed_nodes import run, usage
 from fed_nodes.aggregator import AggregatorNode
 from fed_nodes.inference import InferenceNode
 from fed_nodes.monitor import MonitorNode
@@ -47,6 +47,8 @@ def chosen(names: list[str]) -> list[Callable[[], Node]]:
 
 def main() -> int:
     """Run the nodes that the command line names."""
+    if usage.told(__doc__ or "", " NODE NODE ..."):
+        return 0
     try:
         makers = chosen(remove_ros_args(sys.argv)[1:])
     except ConfigError as err:

@@ -85,6 +85,11 @@ class _LiveValues(Generic[C]):
             if change.name not in self._hints:
                 continue
             hint = self._hints[change.name]
+            try:
+                _require_type(change, _kind(hint), self._node.get_name())
+            except ConfigError:  # ROS took the type of the refused value into the description
+                self._node.describe_parameter(change.name).type = _kind(hint).value
+                raise
             where = f"{self._node.get_name()}.{change.name}"
             new[change.name] = _from_ros(change.value, _kind(hint), hint, where)
         return from_tree(type(self._config), new, where=self._node.get_name())
@@ -92,9 +97,16 @@ class _LiveValues(Generic[C]):
 
 def _declare(node: Node, field: "dataclasses.Field[Any]", hint: Any, *, live: bool) -> Any:
     kind = _kind(hint)
-    descriptor = ParameterDescriptor(description=_description(field), read_only=not live, dynamic_typing=False)
+    # Types of live ones are checked here, since ROS would refuse in words of its own.
+    descriptor = ParameterDescriptor(description=_description(field), read_only=not live, dynamic_typing=live)
     _bound(descriptor, field, kind)
     default = _default(field)
+    given = getattr(node, "_parameter_overrides", {}).get(field.name)
+    if given is not None:
+        _require_type(given, kind, node.get_name())
+    elif default is dataclasses.MISSING:
+        what = {str: "NAME", Path: "PATH"}.get(hint, "VALUE")
+        raise ConfigError(f"{node.get_name()}: parameter {field.name} is missing; give it with -p {field.name}:={what}")
     try:
         if default is dataclasses.MISSING:
             node.declare_parameter(field.name, kind, descriptor)
@@ -106,6 +118,20 @@ def _declare(node: Node, field: "dataclasses.Field[Any]", hint: Any, *, live: bo
     if value is None:
         return None
     return _from_ros(value, kind, hint, f"{node.get_name()}.{field.name}")
+
+
+def _require_type(given: "Parameter[Any]", kind: Parameter.Type, node: str) -> None:
+    """Refuse a value of another type, and say how the right one is written."""
+    if given.type_ == kind:
+        return
+    value = "nothing" if given.value is None else given.value
+    wanted, written = {
+        Parameter.Type.BOOL: ("true or false", "true"),
+        Parameter.Type.INTEGER: ("a whole number", "2"),
+        Parameter.Type.DOUBLE: ("a number with a fraction", f"{value}.0" if type(value) is int else "1.0"),
+    }.get(kind, ("a text", f"\"'{str(value).lower() if isinstance(value, bool) else value}'\""))
+    example = f"as in -p {given.name}:={written}"
+    raise ConfigError(f"{node}: parameter {given.name} is {value!r}, but {wanted} is expected, {example}")
 
 
 def _kind(hint: Any) -> Parameter.Type:

@@ -68,9 +68,9 @@ class ReplayConfig:
     def __post_init__(self) -> None:
         check(self)
         if not self.source:
-            raise ConfigError("replay needs a source, for example source:='{data: my_bag}'")
+            raise ConfigError("replay needs a source, for example -p source:=\"'{data: my_bag}'\"")
         if (self.task == ANY) != (list(self.source) == [BAG_KEY]):
-            raise ConfigError("task any plays a bag, and only it does: source:='{bag: PATH}'")
+            raise ConfigError("task any plays a bag, and only it does: -p source:=\"'{bag: PATH}'\"")
         if self.topics and self.task != ANY:
             raise ConfigError("topics names the topics of a bag; it needs task any")
 

@@ -50,7 +50,7 @@ class ScoreConfig:
     def __post_init__(self) -> None:
         check(self)
         if not self.source:
-            raise ConfigError("score needs a source, for example source:='{data: my_bag}'")
+            raise ConfigError("score needs a source, for example -p source:=\"'{data: my_bag}'\"")
 
 
 class ScoreNode(Node):

@@ -111,6 +111,22 @@ def test_bad_values_end_in_one_line(make_node: Make, values: dict[str, Any], tex
     assert all(text in line for text in texts), line
 
 
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        ({}, "tested: parameter name is missing; give it with -p name:=NAME"),
+        ({"name": 2}, "tested: parameter name is 2, but a text is expected, as in -p name:=\"'2'\""),
+        ({"name": "a", "rate": 1}, "parameter rate is 1, but a number with a fraction is expected, as in -p rate:=1.0"),
+        ({"name": "a", "count": 2.5}, "parameter count is 2.5, but a whole number is expected, as in -p count:=2"),
+        ({"name": "a", "flag": "yes"}, "parameter flag is 'yes', but true or false is expected, as in -p flag:=true"),
+    ],
+)
+def test_a_missing_value_and_another_type_say_what_to_write(make_node: Make, values: dict[str, Any], text: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        params.load(make_node(**values), Config)
+    assert str(caught.value).endswith(text)
+
+
 # ---- changes while the node runs -----------------------------------------------------------------------------------
 
 
@@ -140,7 +156,7 @@ def test_live_values_reach_the_node_once_for_each_change(make_node: Make) -> Non
         ({"low_s": 11.0}, "Parameter low_s out of range"),
         ({"window": 9}, "Trying to set a read-only parameter: window."),
         ({"low_s": 1.5, "window": 9}, "Trying to set a read-only parameter: window."),
-        ({"low_s": "1"}, "Wrong parameter type"),
+        ({"low_s": "1"}, "tested: parameter low_s is '1', but a number with a fraction is expected"),
         ({"low_s": float("nan")}, "low_s"),
     ],
 )
@@ -170,3 +186,13 @@ def test_without_somebody_who_hears_of_it_nothing_can_be_changed(make_node: Make
     params.load(node, Limits)
     assert "read-only" in change(node, low_s=0.5)
     assert node.describe_parameter("low_s").read_only
+
+
+def test_another_type_is_refused_in_our_words_while_the_node_runs(make_node: Make) -> None:
+    node = make_node()
+    params.load(node, Limits, list[Limits]().append)
+    told = "tested: parameter low_s is 1, but a number with a fraction is expected, as in -p low_s:=1.0"
+    assert change(node, low_s=1) == told
+    assert change(node, mode=3).startswith("tested: parameter mode is 3, but a text is expected")
+    assert node.describe_parameter("low_s").type == ParameterType.PARAMETER_DOUBLE
+    assert change(node, low_s=0.5) == ""
