@@ -153,6 +153,7 @@ class LocalState:
         epoch: current epoch of this round, from 0.
         num_epochs: epochs of this round.
         shared: what several rules of a round need and one of them computes, by a name of its own.
+        of_batch: the same of the running batch; it ends with the batch, also where memory ran out.
         batches: ``batches(n)`` yields about n of the robot's own training samples in batches, without augmentation,
             the same ones for the same run, robot and round; ``batches(n, size)`` in batches of a size of its own.
         forward: ``forward(model, batch)`` returns what ``model`` (the trained one or a copy) makes of a batch.
@@ -175,6 +176,7 @@ class LocalState:
     epoch: int = 0
     num_epochs: int = 1
     shared: dict[str, Any] = field(default_factory=dict)
+    of_batch: dict[str, Any] = field(default_factory=dict)
     batches: Callable[..., Iterable[Any]] = _not_offered
     forward: Callable[["nn.Module", Any], Any] = _not_offered
     task_loss: Callable[[Any, Any], "Tensor"] = _not_offered

@@ -88,25 +88,25 @@ class Divergence:
     """
 
     def __init__(self, state: LocalState, measure: Measure) -> None:
-        self._measure = measure
+        self._measure, self._key = measure, _key(measure)
         given = state.extras.get(GLOBAL)
         weights = state.start if given is None else _on_device_of(state.start, given)
         self.reference = frozen_copy(state.model, weights)
-        self._step, self._value = -1, torch.zeros(())
-        self._batch: Any = None
         self._after: float | None = None
 
     def of_step(self, state: LocalState, batch: Any, outputs: Any) -> Tensor:
         """Return the mean over the batch that is trained on, () float32; detached unless measured ``with_grad``."""
-        if self._step != state.step or self._batch is not batch:  # a step may come in parts
+        step, measured, value = state.of_batch.get(self._key, (-1, None, None))
+        if step != state.step or measured is not batch:
             wanted = self._wanted(state, batch)
             if self._measure.eval_mode:
                 with _evaluating(state.model), torch.set_grad_enabled(self._measure.with_grad):
                     outputs = state.forward(state.model, batch)
             local = class_logits(outputs)
             value = self._between(wanted, local if self._measure.with_grad else local.detach()).mean()
-            self._step, self._batch, self._value = state.step, batch, value
-        return self._value
+            state.of_batch[self._key] = (state.step, batch, value)
+        found: Tensor = value
+        return found
 
     def after_training(self, state: LocalState) -> float:
         """Return T_m, the mean over (at most 256 of) the robot's training samples in eval mode (feddwa spec 2.3)."""
@@ -133,11 +133,15 @@ class Divergence:
 
 def shared_divergence(state: LocalState, measure: Measure) -> Divergence:
     """Return the round's divergence by ``measure``, made at the first call."""
-    key = f"divergence {measure}"
+    key = _key(measure)
     if key not in state.shared:
         state.shared[key] = Divergence(state, measure)
     found: Divergence = state.shared[key]
     return found
+
+
+def _key(measure: Measure) -> str:
+    return f"divergence {measure}"
 
 
 def _on_device_of(start: Mapping[str, Tensor], arrays: Mapping[str, Any]) -> dict[str, Tensor]:

@@ -157,7 +157,9 @@ def train(
 
     Where memory runs out, the step begins again with its batch in two parts, or four, and so on; the gradients of the
     parts make one step, so steps and learning rates stay what they were. Later batches of the round are cut so from
-    the start; the next round tries whole ones again.
+    the start; the next round tries whole ones again. What a failed try did to buffers (running statistics of batch
+    normalisation) and what it drew at random (augmentation, dropout) is not taken back: such a round ends as a round
+    of smaller parts may, not with the same bits as one that had the memory; and parts are normalised each by its own.
 
     Args:
         task: makes batches and the loss.
@@ -313,10 +315,13 @@ class _Loop:
         state = self._state
         state.share = share
         batch = self._batch_of(indexes)
-        with self.precision.forward():
-            outputs = self._task.forward(state.model, batch)
-            own = self._task.loss(state.model, batch, outputs)
-            loss = self._rule.loss(state, batch, outputs, own)
+        try:
+            with self.precision.forward():
+                outputs = self._task.forward(state.model, batch)
+                own = self._task.loss(state.model, batch, outputs)
+                loss = self._rule.loss(state, batch, outputs, own)
+        finally:
+            state.of_batch.clear()  # it may hold a graph, which a try after this one has no memory for
         if not torch.isfinite(loss):
             raise TrainingError(f"the loss became {loss.item()} at step {state.step}; lower the learning rate")
         self.precision.backward(loss if share == 1.0 else loss * share)

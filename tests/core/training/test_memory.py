@@ -252,6 +252,34 @@ def test_what_failed_is_let_go_before_the_next_try() -> None:
     assert alive == [0, 0, 0]
 
 
+@pytest.mark.parametrize("in_backward", [False, True])
+def test_the_divergence_of_a_failed_try_is_let_go_too(in_backward: bool) -> None:
+    made: list[weakref.ref[torch.Tensor]] = []
+    alive: list[int] = []
+
+    class Measuring(LocalRule):
+        def loss(self, state: LocalState, batch: Any, outputs: Any, task_loss: torch.Tensor) -> torch.Tensor:
+            value = shared_divergence(state, Measure(with_grad=True)).of_step(state, batch, outputs)
+            made.append(weakref.ref(value))
+            if len(batch.depth) > 2 and not in_backward:
+                raise MemoryError
+            return task_loss + value
+
+    class Watched(SmallMemory):
+        def forward(self, network: Any, batch: Any) -> Any:
+            if torch.is_grad_enabled():
+                alive.append(sum(ref() is not None for ref in made))
+            return super().forward(network, batch) if in_backward else DepthTask.forward(self, network, batch)
+
+    network = tiny()
+    state = state_of(network)
+    task = Watched(2, in_backward=in_backward)
+    state.forward = DepthTask().forward
+    train(task, prepared(4, network), replace(PLAIN, batch_size=4, max_steps=2), Measuring(), state, seed=1)
+
+    assert (len(made), alive) == (3, [0, 0, 0])
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="the limit on private memory is Linux's own")
 def test_a_real_limit_of_memory_halves_the_batch() -> None:
