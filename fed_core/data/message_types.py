@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rosbags.convert.converter import is_same_wireformat, migrate_bytes
-from rosbags.interfaces import MessageDefinition, MessageDefinitionFormat
+from rosbags.interfaces import MessageDefinition, MessageDefinitionFormat, Nodetype
 from rosbags.typesys import Stores, get_types_from_idl, get_types_from_msg, get_typestore
 from rosbags.typesys.store import Typestore
 
@@ -19,6 +19,10 @@ from fed_core.errors import DataError, FedError
 _RENAMED = {"tf/msg/tfMessage": "tf2_msgs/msg/TFMessage"}
 _HEADER = "std_msgs/msg/Header"
 _IDL_RULE = "=" * 80 + "\n"
+#: What IDL puts into a type without fields.
+_NO_FIELDS = "structure_needs_at_least_one_member"
+#: Plain types of definitions -> what rclpy calls them, where that differs.
+_SPELLED = {"bool": "boolean", "byte": "octet", "char": "uint8", "float32": "float", "float64": "double"}
 
 Bytes = bytes | memoryview
 
@@ -128,15 +132,28 @@ def to_ros1(name: str, definition: MessageDefinition, finder: TypeFinder) -> Car
         return CarriedType(name, text, digest, migrate)
 
 
-def field_names(carried: CarriedType) -> tuple[str, ...]:
-    """Return the fields of a ROS 2 type in order; () where its definition cannot be read."""
+def field_types(carried: CarriedType) -> dict[str, dict[str, str]]:
+    """Return the fields of a ROS 2 type and of those inside of it; {} where its definition cannot be read.
+
+    Returns:
+        By name of the type: name of the field -> its type as rclpy spells it without bounds, for example
+        "double[9]", "sequence<uint8>", "std_msgs/Header"; in the order of the definition, the type itself first.
+    """
     is_idl = carried.definition.startswith(_IDL_RULE)
     form = MessageDefinitionFormat.IDL if is_idl else MessageDefinitionFormat.MSG
     try:
         store = stored_types(carried.name, MessageDefinition(form, carried.definition))
     except DataError:
-        return ()
-    return tuple(str(name) for name, _ in store.fielddefs[carried.name][1])
+        return {}
+    found: dict[str, dict[str, str]] = {}
+    wanted = [carried.name]
+    while wanted:
+        name = wanted.pop()
+        if name in store.fielddefs and name not in found:
+            fields = store.fielddefs[name][1]
+            found[name] = {str(field): _spelled(kind) for field, kind in fields if field != _NO_FIELDS}
+            wanted += [_inner(kind) for _, kind in fields]
+    return found
 
 
 @lru_cache(maxsize=256)
@@ -206,6 +223,15 @@ def _inner(kind: Any) -> str:
     if isinstance(inner, str):
         return inner
     return _inner(inner[0]) if isinstance(inner[0], tuple) and isinstance(inner[0][0], int) else ""
+
+
+def _spelled(kind: Any) -> str:
+    node, inner = kind
+    if node is Nodetype.NAME:
+        return str(inner).replace("/msg/", "/")
+    if node is Nodetype.BASE:
+        return _SPELLED.get(inner[0], str(inner[0]))
+    return f"sequence<{_spelled(inner[0])}>" if node is Nodetype.SEQUENCE else f"{_spelled(inner[0])}[{inner[1]}]"
 
 
 @contextmanager

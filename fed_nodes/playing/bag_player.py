@@ -13,7 +13,7 @@ from rosgraph_msgs.msg import Clock
 
 from fed_core.data.bag_files import BagFile
 from fed_core.data.conversion import carried_types, converted
-from fed_core.data.message_types import CarriedType, TypeFinder, field_names
+from fed_core.data.message_types import CarriedType, TypeFinder, field_types
 from fed_core.errors import ConfigError, DataError
 from fed_nodes import qos
 from fed_nodes.convert.images import to_stamp
@@ -135,7 +135,7 @@ class BagPlayer:
             name = connection.topic if connection.topic in _FRAMES else connection.topic.lstrip("/")
         if name == "clock":
             raise DataError("the replay has a clock of its own, of the record times")
-        kind = message_class(carried.name, field_names(carried))
+        kind = message_class(carried.name, field_types(carried))
         try:
             return self._node.create_publisher(kind, name, _profile(connection, reliable=self._reliable))
         except (InvalidTopicNameException, ValueError) as err:
