@@ -18,8 +18,10 @@ from rclpy._rclpy_pybind11 import InvalidHandle, RCLError, RCLInvalidROSArgsErro
 from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.node import Node
 
-from fed_core.errors import DiskFullError, FedError
+from fed_core.errors import DiskFullError, FedError, FolderInUseError
 
+#: A start that one of these ends may succeed the next time: there is room again, or who held the folder has ended.
+_PASSING = (DiskFullError, FolderInUseError)
 #: How long a node's callback may go on once the process of several nodes was told to stop.
 _STOP_S = 10.0
 
@@ -60,8 +62,7 @@ def main(*make_nodes: Callable[[], Node]) -> int:
         pass
     except FedError as err:
         sys.stderr.write(f"error: {err}\n")
-        # A disk that is full now may have room at the next start.
-        code = 2 if len(nodes) < len(make_nodes) and not isinstance(err, DiskFullError) else 1
+        code = 2 if len(nodes) < len(make_nodes) and not isinstance(err, _PASSING) else 1
     except (InvalidHandle, RCLError):
         if rclpy.ok():  # else a signal came while a callback, or the start, used ROS
             raise

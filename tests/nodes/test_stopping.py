@@ -103,11 +103,11 @@ def several(nodes: str, hook: str = "released.set()") -> "subprocess.Popen[str]"
     )
 
 
-@pytest.mark.parametrize(("error", "code"), [("ConfigError", 2), ("DiskFullError", 1)])
+@pytest.mark.parametrize(("error", "code"), [("ConfigError", 2), ("DiskFullError", 1), ("FolderInUseError", 1)])
 def test_a_start_that_may_work_the_next_time_is_no_wrong_configuration(error: str, code: int) -> None:
     program = f"""
 import sys
-from fed_core.errors import ConfigError, DiskFullError
+from fed_core.errors import ConfigError, DiskFullError, FolderInUseError
 from fed_nodes import run
 
 def start():
