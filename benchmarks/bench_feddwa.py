@@ -27,7 +27,8 @@ from parameter_copies import extra_copies, make_countable  # noqa: E402
 
 from fed_core.strategies.base import LocalState, Strategy, make_strategy  # noqa: E402
 from fed_core.tasks.base import tasks  # noqa: E402
-from fed_core.training.local import TrainConfig, train  # noqa: E402
+from fed_core.training.local import train  # noqa: E402
+from fed_core.training.options import TrainConfig  # noqa: E402
 from fed_core.types import BevFrame, Memory  # noqa: E402
 from fed_models import build  # noqa: E402
 from fed_models.base import signature  # noqa: E402

@@ -15,7 +15,8 @@ from torch import Tensor, nn
 
 from fed_core.strategies.base import LocalState, make_strategy
 from fed_core.tasks.base import Dataset, Task
-from fed_core.training.local import TrainConfig, train
+from fed_core.training.local import train
+from fed_core.training.options import TrainConfig
 from fed_core.types import Array, Memory
 
 TENSORS, SHAPE = 6, (512, 2048)

@@ -1,8 +1,11 @@
 """Names to classes: a new strategy, network, task or reader is one new file."""
 
 import importlib
+import importlib.util
 import pkgutil
+import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Generic, TypeVar
 
 from fed_core.errors import UnknownNameError
@@ -57,3 +60,25 @@ class Registry(Generic[T]):
             if not module.name.startswith("_"):
                 importlib.import_module(f"{self._package}.{module.name}")
         self._loaded = True
+
+
+def check_name(kind: str, name: str, package: str) -> None:
+    """Refuse a name that no module of a package registers.
+
+    The modules are read, not imported: those of networks and tasks load PyTorch.
+
+    Args:
+        kind: what is registered, with the registry called ``<kind>s``.
+        name: what is looked for.
+        package: dotted name of a package; one whose text is not there accepts every name.
+
+    Raises:
+        UnknownNameError: with the known names.
+    """
+    spec = importlib.util.find_spec(package)
+    folders = spec.submodule_search_locations if spec is not None else None
+    texts = [path.read_text(encoding="utf-8") for folder in folders or () for path in Path(folder).rglob("*.py")]
+    entry = re.compile(rf"""^@{kind}s\.register\(["'](\w+)["']\)""", re.MULTILINE)
+    known = sorted({found for text in texts for found in entry.findall(text)})
+    if known and name not in known:
+        raise UnknownNameError(f"no {kind} is called {name!r}; known: {', '.join(known)}")

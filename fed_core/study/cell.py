@@ -25,7 +25,7 @@ from fed_core.study.descriptors import at_most
 from fed_core.study.kinds import kind_of
 from fed_core.study.provenance import code_digest, data_digest
 from fed_core.training.jobs import Toolbox
-from fed_core.training.local import TrainConfig
+from fed_core.training.options import TrainConfig
 from fed_core.wire.files import write_text
 
 RESULT, ROUNDS, RUN = "result.json", "rounds.jsonl", "run"

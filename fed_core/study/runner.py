@@ -24,7 +24,7 @@ from fed_core.study.kinds import kind_of
 from fed_core.study.scenario import Scenario, StudySequence, held_out
 from fed_core.study.workers import Failure, MakeToolbox, Workers
 from fed_core.tasks.base import tasks
-from fed_core.training.local import TrainConfig
+from fed_core.training.options import TrainConfig
 from fed_core.wire.files import write_text
 
 STUDY, DATA, TUNING, CHOICE = "study.json", "data", "tuning", "tuning.json"

@@ -21,8 +21,9 @@ from fed_core.errors import ConfigError, DataError
 from fed_core.strategies.base import LocalState, Strategy, make_strategy
 from fed_core.tasks.base import Dataset, Task, tasks
 from fed_core.training.kept import Beginning, begin_round, read_optimizer
-from fed_core.training.local import OnProgress, TrainConfig, TrainOutcome, seeded, train
+from fed_core.training.local import OnProgress, TrainOutcome, seeded, train
 from fed_core.training.optimizer import own_moments
+from fed_core.training.options import TrainConfig
 from fed_core.types import Array, Descriptor, ModelSignature, Tensors
 from fed_core.wire.codec import open_tensors, save_memory, write_tensors
 

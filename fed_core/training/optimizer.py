@@ -1,21 +1,17 @@
 """The optimiser of a round: learning rates and weight decay by part of the network, moments kept over rounds."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import nn
 
-from fed_core.config import check, option
 from fed_core.errors import ConfigError
 from fed_core.strategies.base import Strategy
+from fed_core.training.options import TrainConfig
 from fed_core.types import Array, Memory, ModelSignature, Tensors
 
-if TYPE_CHECKING:
-    from fed_core.training.local import TrainConfig
-
+#: One for each name in :data:`fed_core.training.options.OPTIMIZERS`.
 KINDS: Mapping[str, Callable[..., torch.optim.Optimizer]] = {
     "adamw": torch.optim.AdamW,
     "adam": torch.optim.Adam,
@@ -23,20 +19,8 @@ KINDS: Mapping[str, Callable[..., torch.optim.Optimizer]] = {
 }
 
 
-@dataclass(frozen=True)
-class PartOptions:
-    """How the training of one part of the network differs from that of the rest."""
-
-    lr: float = option(1.0, help="factor on the learning rate", low=0.0, high=1e3)
-    weight_decay: float = option(1.0, help="factor on the weight decay", low=0.0, high=1e3)
-
-    def __post_init__(self) -> None:
-        """Check the bounds."""
-        check(self)
-
-
 def make_optimizer(
-    model: nn.Module, config: "TrainConfig", lr: float, signature: ModelSignature
+    model: nn.Module, config: TrainConfig, lr: float, signature: ModelSignature
 ) -> torch.optim.Optimizer:
     """Return a new optimiser with one group of parameters for each pair of factors; factors of nested parts multiply.
 
@@ -63,7 +47,7 @@ def set_rate(optimizer: torch.optim.Optimizer, lr: float) -> None:
         group["lr"] = lr * group["scale"]
 
 
-def _factors(model: nn.Module, config: "TrainConfig", signature: ModelSignature) -> dict[str, tuple[float, float]]:
+def _factors(model: nn.Module, config: TrainConfig, signature: ModelSignature) -> dict[str, tuple[float, float]]:
     """Return the factors on learning rate and weight decay by parameter, where they may differ from 1."""
     encoder = getattr(model, "encoder", None)
     inside = {id(p) for p in encoder.parameters()} if encoder is not None else set()

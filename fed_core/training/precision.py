@@ -10,7 +10,6 @@ from torch import Tensor, nn
 from fed_core.errors import TrainingError
 from fed_core.types import Array
 
-PRECISIONS = ("fp32", "fp16", "bf16")
 _SCALE, _GOOD_STEPS = "scaler/scale", "scaler/good_steps"
 
 
@@ -18,7 +17,7 @@ class Precision:
     """Runs the forward pass in its precision and scales the loss where gradients could vanish (float16).
 
     Args:
-        name: one of :data:`PRECISIONS`.
+        name: one of :data:`fed_core.training.options.PRECISIONS`.
         device: where the network is.
         kept: what :meth:`state` returned after the last round.
     """

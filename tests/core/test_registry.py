@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from fed_core.errors import ConfigError, UnknownNameError
-from fed_core.registry import Registry
+from fed_core.registry import Registry, check_name
 
 
 @pytest.fixture
@@ -52,3 +52,22 @@ def test_a_module_that_cannot_be_imported_is_not_forgotten(package: str, tmp_pat
     for _ in range(2):
         with pytest.raises(ModuleNotFoundError, match="no_such_library"):
             plugs.get("zinc")
+
+
+def test_names_are_checked_without_importing_a_module(package: str) -> None:
+    folder = Path(__import__(package).__path__[0])
+    (folder / "tin.py").write_text('raise RuntimeError("imported")\n@plugs.register("tin")\ndef tin(): ...\n')
+    check_name("plug", "tin", package)
+    with pytest.raises(UnknownNameError, match="^no plug is called 'lead'; known: brass, tin, zinc$"):
+        check_name("plug", "lead", package)
+    check_name("plug", "lead", "no_such_package")
+
+
+def test_the_names_that_are_read_are_those_that_are_registered() -> None:
+    from fed_core.tasks.base import tasks
+    from fed_models import networks
+
+    for kind, registry, package in (("task", tasks, "fed_core.tasks"), ("network", networks, "fed_models")):
+        with pytest.raises(UnknownNameError) as told:
+            check_name(kind, "nope", package)
+        assert str(told.value) == f"no {kind} is called 'nope'; known: {', '.join(registry.names())}"

@@ -9,7 +9,8 @@ import torch
 
 from fed_core.strategies.base import LocalRule
 from fed_core.tasks.depth.task import DepthTask
-from fed_core.training.local import TrainConfig, TrainOutcome, train
+from fed_core.training.local import TrainOutcome, train
+from fed_core.training.options import TrainConfig
 from fed_nodes.training.limits import limit_gpu_memory
 from tests.core.training.test_local import prepared, state_of
 from tests.core.training.tiny import TinyDepth, tiny

@@ -8,7 +8,8 @@ import torch
 from fed_core.strategies.base import LocalRule, LocalState
 from fed_core.tasks.detection.task import DetectionTask
 from fed_core.training import local
-from fed_core.training.local import TrainConfig, train
+from fed_core.training.local import train
+from fed_core.training.options import TrainConfig
 from fed_core.training.precision import Precision
 from fed_core.types import Memory
 from fed_models.base import build, signature

@@ -16,7 +16,7 @@ from fed_core.study.base import Run
 from fed_core.study.client_models import frames_of
 from fed_core.study.scenario import StudySequence
 from fed_core.tasks.detection.task import DetectionTask
-from fed_core.training.local import TrainConfig
+from fed_core.training.options import TrainConfig
 from fed_core.types import Array, Boxes3D, DetectionFrame
 
 #: Frames that the network looks at together.

@@ -7,7 +7,8 @@ import numpy as np
 
 from fed_core.strategies.base import LocalState, RobotPlan, ServerState, Strategy
 from fed_core.tasks.depth.task import DepthTask
-from fed_core.training.local import TrainConfig, train
+from fed_core.training.local import train
+from fed_core.training.options import TrainConfig
 from fed_core.types import Memory
 from tests.core.strategies.harness import robots
 from tests.core.training.tiny import frames, signature, state_arrays, tiny

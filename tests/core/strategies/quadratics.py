@@ -14,7 +14,8 @@ from torch import Tensor, nn
 
 from fed_core.strategies.base import LocalRule, LocalState, RobotInfo, Update
 from fed_core.tasks.base import Dataset, Task
-from fed_core.training.local import TrainConfig, TrainOutcome, train
+from fed_core.training.local import TrainOutcome, train
+from fed_core.training.options import TrainConfig
 from fed_core.types import Array, Memory, ModelSignature, TensorSpec
 from tests.core.strategies.harness import Fleet, through_disk
 

@@ -13,7 +13,7 @@ from fed_core.strategies.base import GLOBAL, LocalRule, LocalState, RobotInfo, R
 from fed_core.strategies.fedavg import FedAvg
 from fed_core.strategies.feddwa import DynamicallyWeighted, FedDWA
 from fed_core.strategies.scaffold import Scaffold
-from fed_core.training.local import TrainConfig
+from fed_core.training.options import TrainConfig
 from fed_core.types import Array, Memory
 from tests.core.strategies.first_steps import first_round
 from tests.core.strategies.harness import SIGNATURE, assert_same, initial

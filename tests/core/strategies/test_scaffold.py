@@ -10,7 +10,7 @@ from fed_core.errors import ConfigError, TrainingError
 from fed_core.strategies.base import GLOBAL, LocalState, RobotInfo, RobotPlan, ServerState, Update
 from fed_core.strategies.fedavg import FedAvg
 from fed_core.strategies.scaffold import Corrected, Scaffold
-from fed_core.training.local import TrainConfig
+from fed_core.training.options import TrainConfig
 from fed_core.types import Memory
 from tests.core.strategies.first_steps import differ, first_round
 from tests.core.strategies.harness import SIGNATURE, assert_same, initial

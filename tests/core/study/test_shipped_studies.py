@@ -7,7 +7,7 @@ import torch
 
 from fed_core.config import from_tree, read_yaml
 from fed_core.study.config import SCENARIOS, cells_of, load_study
-from fed_core.training.local import TrainConfig
+from fed_core.training.options import TrainConfig
 from fed_models import build
 
 FOLDER = Path(__file__).parents[3] / "config" / "studies"

@@ -10,7 +10,8 @@ import torch
 from fed_core.errors import ConfigError, TrainingError
 from fed_core.strategies.base import LocalRule, LocalState
 from fed_core.tasks.depth.task import DepthDataset, DepthTask
-from fed_core.training.local import TrainConfig, train
+from fed_core.training.local import train
+from fed_core.training.options import TrainConfig
 from fed_core.types import Memory
 from tests.core.training.tiny import frames, tiny
 

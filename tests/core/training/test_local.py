@@ -14,8 +14,9 @@ from fed_core.config import from_tree
 from fed_core.errors import ConfigError, TrainingError
 from fed_core.strategies.base import LocalResult, LocalRule, LocalState
 from fed_core.tasks.depth.task import DepthDataset, DepthTask
-from fed_core.training.local import TrainConfig, TrainOutcome, train
+from fed_core.training.local import TrainOutcome, train
 from fed_core.training.optimizer import make_optimizer
+from fed_core.training.options import TrainConfig
 from fed_core.types import Memory
 from tests.core.training.tiny import TinyDepth, frames, signature, state_arrays, tiny
 

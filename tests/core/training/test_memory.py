@@ -19,8 +19,9 @@ from hypothesis import strategies as st
 from fed_core.strategies.base import LocalRule, LocalState, make_strategy
 from fed_core.tasks.depth.task import DepthTask
 from fed_core.training.divergence import Measure, shared_divergence
-from fed_core.training.local import TrainConfig, TrainOutcome, train
+from fed_core.training.local import TrainOutcome, train
 from fed_core.training.memory import SMALLEST_PART, in_parts, is_out_of_memory
+from fed_core.training.options import TrainConfig
 from tests.core.training.test_local import PLAIN, prepared, state_of
 from tests.core.training.tiny import TinyDepth, signature, state_arrays, tiny
 

@@ -18,8 +18,9 @@ from fed_core.strategies.fedavg import FedAvg
 from fed_core.strategies.fedmc import FedMC
 from fed_core.strategies.fedrep import FedRep
 from fed_core.tasks.depth.task import DepthTask
-from fed_core.training.local import TrainConfig, TrainOutcome, train
-from fed_core.training.optimizer import PartOptions, make_optimizer, own_moments
+from fed_core.training.local import TrainOutcome, train
+from fed_core.training.optimizer import make_optimizer, own_moments
+from fed_core.training.options import PartOptions, TrainConfig
 from fed_core.types import Array, Memory
 from tests.core.training.tiny import frames, signature, state_arrays, tiny
 

@@ -10,7 +10,7 @@ from torch import nn
 
 from fed_core.errors import TrainingError
 from fed_core.strategies.base import LocalRule, LocalState
-from fed_core.training.local import TrainConfig
+from fed_core.training.options import TrainConfig
 from fed_core.training.precision import Precision, channels_last, make_precision
 from tests.core.training.test_optimizer import PLAIN, run
 from tests.core.training.tiny import state_arrays, tiny
