@@ -1,6 +1,8 @@
 """Plays every topic of any bag through real publishers, byte by byte, with the time of the recording as a clock."""
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +25,9 @@ from fed_nodes.playing.static_frames import STATIC_FRAMES
 #: Topics that keep their absolute name: who transforms listens there.
 _FRAMES = ("/tf", STATIC_FRAMES)
 _CLOCK_EVERY_NS = 10_000_000
-_DEPTHS = (10, 1000)  # queue where the bag tells none; largest, and where nothing may be lost
+_DEPTHS = (10, 1000)  # queue where the bag tells none; largest
+#: Bytes that the queue of a topic may hold of which nothing may be lost, by the mean size of its first messages.
+_QUEUE_BYTES, _MEASURED = 50_000_000, 10
 
 
 class BagPlayer:
@@ -137,21 +141,38 @@ class BagPlayer:
             raise DataError("the replay has a clock of its own, of the record times")
         kind = message_class(carried.name, field_types(carried))
         try:
-            return self._node.create_publisher(kind, name, _profile(connection, reliable=self._reliable))
+            return self._node.create_publisher(kind, name, self._profile(connection))
         except (InvalidTopicNameException, ValueError) as err:
             raise DataError(f"{name!r} is no name of a topic in ROS 2; give it another with topics") from err
 
+    def _profile(self, connection: Any) -> QoSProfile:
+        if not self._reliable:
+            return _offered(connection)
+        return qos.recorded(reliable=True, latched=True, depth=self._lossless_depth(connection.topic))
 
-def _profile(connection: Any, *, reliable: bool) -> QoSProfile:
+    def _lossless_depth(self, topic: str) -> int:
+        """Return how many messages the queue of a topic holds: many small ones, few large ones."""
+        fewest, most = qos.SENSORS_RELIABLE.depth, _DEPTHS[1]
+        if self._bag.topics[topic].count <= fewest:
+            return fewest
+        sizes: list[int] = []
+        with suppress(DataError):  # told where it is played
+            records = self._bag.records([c for c in self._bag.connections if c.topic == topic])
+            sizes += (len(data) for _, _, data in islice(records, _MEASURED))
+        return max(fewest, min(most, _QUEUE_BYTES * len(sizes) // max(1, sum(sizes))))
+
+
+def _offered(connection: Any) -> QoSProfile:
     """Return what publishers offered; reliable where nothing is told, which suits readers of both kinds."""
     low, high = _DEPTHS
-    ext, latched = connection.ext, reliable or connection.topic == STATIC_FRAMES
+    ext, latched = connection.ext, connection.topic == STATIC_FRAMES
     if hasattr(ext, "latching"):  # ROS 1, always reliable
-        return qos.recorded(reliable=True, latched=latched or bool(ext.latching), depth=high if reliable else low)
+        return qos.recorded(reliable=True, latched=latched or bool(ext.latching), depth=low)
     offered = ext.offered_qos_profiles
     best_effort = any(profile.reliability is QosReliability.BEST_EFFORT for profile in offered)
     latched = latched or any(profile.durability is QosDurability.TRANSIENT_LOCAL for profile in offered)
     # Several publishers of a latched topic (static frames) had a queue each; what all of them said must be kept.
     depth = max((profile.depth for profile in offered), default=0) or low
-    depth = high if reliable else min(max(depth, low) if latched else depth, high)
-    return qos.recorded(reliable=reliable or not best_effort, latched=latched, depth=depth)
+    return qos.recorded(
+        reliable=not best_effort, latched=latched, depth=min(max(depth, low) if latched else depth, high)
+    )
