@@ -7,13 +7,13 @@ from fed_cli.fleetrun.figures import number, words_of
 from fed_cli.fleetrun.folder import SUMMARY
 from fed_cli.fleetrun.runs import JOURNAL, read_run, shared_layers
 from fed_core.data.inspect import Report, describe, size_text
-from fed_core.data.open import find_reader
+from fed_core.data.open import UNFINISHED, find_reader
 from fed_core.data.opv2v.files import SPLITS, is_generated
 from fed_core.data.opv2v.use_cases import OWN_FILE, ClientFolders, list_clients
 from fed_core.errors import DataError, StoreError
 
 STUDY, REPORT = "study.json", "report.html"
-_BAG_SUFFIXES = (".bag", ".db3", ".mcap")
+_BAG_SUFFIXES = (".bag", ".db3", ".mcap", UNFINISHED)
 
 
 def contents(path: Path) -> Report:
@@ -27,7 +27,7 @@ def contents(path: Path) -> Report:
     if not path.exists():
         raise DataError(f"{path} does not exist; name a bag, a folder of frames, a model file or the folder of a run")
     if path.is_file():
-        return describe(path) if path.suffix in _BAG_SUFFIXES else _model(path)
+        return describe(path) if path.name.endswith(_BAG_SUFFIXES) else _model(path)
     if (path / SUMMARY).is_file():
         return _demo(path)
     if (path / STUDY).is_file():

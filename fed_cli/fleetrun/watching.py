@@ -109,8 +109,11 @@ def _wait(monitor: MonitorReader, seconds: float, done: Callable[[], bool]) -> b
 
 
 def _print_line(line: str) -> None:
-    sys.stdout.write(line)
-    sys.stdout.flush()
+    try:
+        sys.stdout.write(line)
+        sys.stdout.flush()
+    except BrokenPipeError:  # whoever read has enough, as `head`; the signal ends the watch, nothing more is written
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @contextmanager
@@ -136,7 +139,11 @@ def _stopped_by_signals() -> Iterator[None]:
     def stop(number: int, frame: Any) -> None:
         raise KeyboardInterrupt
 
-    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE)}
+    def end_quietly(number: int, frame: Any) -> None:
+        raise SystemExit(0)
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGHUP)}
+    before[signal.SIGPIPE] = signal.signal(signal.SIGPIPE, end_quietly)
     try:
         yield
     finally:

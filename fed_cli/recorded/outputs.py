@@ -45,7 +45,8 @@ def find_outputs(bag: BagFile) -> list[Output]:
     if not found:
         wanted = ", ".join(end[1:] for _, end, _ in _KINDS)
         there = list_topics(t for t in bag.topics.values() if t.count) or "nothing"
-        raise DataError(f"{bag.path} has nothing that inference published ({wanted}); it has {there}")
+        look = "to look at a recording: fedperc inspect"
+        raise DataError(f"{bag.path} has nothing that inference published ({wanted}); it has {there}; {look}")
     return found
 
 

@@ -287,9 +287,9 @@ def _opened(target: Target, path: Path) -> Iterator["_Ros1Sink | _Ros2Sink"]:
 
 
 def _write_frames(source: Path, target: Target, on_progress: Progress) -> Converted:
+    sequence = open_sequence(source)
     if target.form == ROS1:
         raise DataError(f"{source} is no bag: its frames are written as mcap or sqlite3, which can be converted then")
-    sequence = open_sequence(source)
     with _appearing(target) as path:
         writer = BagWriter(path, storage=target.form, compress=target.compress)
         try:

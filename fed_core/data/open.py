@@ -24,6 +24,8 @@ from fed_core.errors import ConfigError, DataError
 #: Folder that relative data paths start from, where it is set.
 DATA_VARIABLE = "FED_PERCEPTION_DATA"
 BAG = "bag"
+#: How the name of a file ends that a robot's recorder is writing.
+UNFINISHED = ".mcap.part"
 
 
 @dataclass(frozen=True)
@@ -205,6 +207,9 @@ def _open_path(path: Path, reader: str, options: OpenOptions) -> DepthSequence:
         if not path.is_dir():
             raise DataError(f"{path} is a file; the layout {name} is a folder with {entry.layout}")
         return entry().open(path, options)
+    if unfinished := _unfinished(path):
+        mended = "the robot that records there mends it at its next start"
+        raise DataError(f"{path}: {unfinished} is a recording that was not closed; {mended}")
     if path.is_file():
         raise DataError(f"{path} is not a recording; expected a folder or {', '.join(SUFFIXES)}")
     if (path / "depth").is_dir() and any((path / colour).is_dir() for colour in ("rgb", "color", "image")):
@@ -213,6 +218,12 @@ def _open_path(path: Path, reader: str, options: OpenOptions) -> DepthSequence:
     inside = ", ".join(child.name for child in list_recordings(path)[:8])
     advice = f"; recordings in it, name one: {inside}" if inside else ""
     raise DataError(f"{path} has no known layout (tried {tried}); it holds {what_is_in(path)}{advice}")
+
+
+def _unfinished(path: Path) -> str:
+    """Return the name of the file that a recorder was writing in a folder, or that a path is; "" = none."""
+    files = [path] if path.is_file() else sorted(path.glob("*" + UNFINISHED))
+    return next((file.name for file in files if file.name.endswith(UNFINISHED)), "")
 
 
 def _generate(config: GeneratedConfig, name: str) -> DepthSequence:

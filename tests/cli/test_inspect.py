@@ -107,6 +107,9 @@ def test_unknown_paths_are_one_line(tmp_path: Path) -> None:
     assert "has no known layout" in refusal(tmp_path)
     (tmp_path / "text").write_text("no tensors in here")
     assert "text" in refusal(tmp_path / "text")
+    (tmp_path / "samples_0.mcap.part").write_text("x")
+    for path in (tmp_path, tmp_path / "samples_0.mcap.part"):
+        assert "mends it at its next start" in refusal(path)
 
 
 @pytest.mark.parametrize("content", [b"", b"no database at all", None])

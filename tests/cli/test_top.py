@@ -2,6 +2,7 @@
 
 import json
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -48,3 +49,27 @@ def test_a_monitor_that_ends_is_told_with_its_last_words(tmp_path: Path) -> None
             _wait(monitor, 30.0, lambda: False)
     finally:
         monitor.close()
+
+
+def test_a_pipe_that_is_closed_ends_the_json_lines_quietly(tmp_path: Path) -> None:
+    """As ``fedperc top --json | head -c 10``; the monitor is a plain program."""
+    line = json.dumps({"kind": "graph", "fleets": ["/a"]})
+    (tmp_path / "monitor.py").write_text(f"while True: print({line!r}, flush=True)")
+    (tmp_path / "top.py").write_text(
+        f"""
+import sys
+from fed_cli.fleetrun import watching
+from fed_cli.fleetrun.monitor import MonitorReader
+with watching._stopped_by_signals():
+    program = [sys.executable, {str(tmp_path / "monitor.py")!r}]
+    monitor = MonitorReader(program, {{}}, {str(tmp_path / "log")!r}, watching._print_line)
+    try:
+        watching._wait(monitor, 60.0, lambda: False)
+    finally:
+        monitor.close()
+"""
+    )
+    shell = f"set -o pipefail; {sys.executable} {tmp_path / 'top.py'} | head -c 10"
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    done = subprocess.run(["bash", "-c", shell], env=environment, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (0, line[:10], "")

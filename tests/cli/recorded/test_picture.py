@@ -124,6 +124,7 @@ def test_a_bag_without_outputs_tells_what_it_has(tmp_path: Path) -> None:
     assert result.exit_code == 2
     text = "has nothing that inference published (depth/image, detections/markers, occupancy); it has "
     assert f"error: {path} {text}/spot1/camera/camera_info (sensor_msgs/msg/CameraInfo), " in result.output
+    assert result.output.endswith("; to look at a recording: fedperc inspect\n")
 
 
 def test_markers_without_boxes_are_one_line(tmp_path: Path) -> None:

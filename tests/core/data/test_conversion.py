@@ -211,6 +211,8 @@ def test_frames_of_a_folder_become_a_bag(shared_data: Path, tmp_path: Path) -> N
     np.testing.assert_array_equal(after[3].rgb, before[3].rgb)
     with pytest.raises(DataError, match="is no bag: its frames are written as mcap or sqlite3"):
         convert(shared_data / "depth_redwood", Target(tmp_path / "new.bag"))
+    with pytest.raises(DataError, match="nofile.bag does not exist"):
+        convert(tmp_path / "nofile.bag", Target(tmp_path / "new.bag"))
 
 
 @pytest.mark.parametrize(

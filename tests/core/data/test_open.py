@@ -102,6 +102,18 @@ def test_unknown_layout_tells_what_was_tried_what_is_there_and_what_lies_below(f
         open_sequence(root / "nowhere")
 
 
+def test_a_first_recording_that_was_not_closed_says_who_mends_it(tmp_path: Path) -> None:
+    part = tmp_path / "samples_0.mcap.part"
+    part.write_bytes(b"x")
+    for path in (tmp_path, part):
+        with pytest.raises(DataError) as caught:
+            open_sequence(path)
+        assert str(caught.value) == (
+            f"{path}: samples_0.mcap.part is a recording that was not closed; "
+            "the robot that records there mends it at its next start"
+        )
+
+
 def test_folder_that_fits_two_layouts_must_be_named(folder: Path) -> None:
     (folder / "sync_depth_00000.png").write_bytes(b"x")
     with pytest.raises(DataError, match="fits several layouts: nyu, seven_scenes; name one with reader:"):
