@@ -49,6 +49,9 @@ class InferenceConfig:
     reliable_sensors: bool = option(False, help="ask the image publisher for reliable delivery (replays)")
     image_transport: str = option(RAW, help="how camera images travel", choices=(RAW, COMPRESSED))
     rectified: bool = option(False, help="task depth: images are rectified, their camera is P of the CameraInfo")
+    undistort: bool = option(
+        False, help="task depth: take the lens distortion out of images, as training on LiDAR or stereo depth does"
+    )
     cloud: bool = option(False, help="task depth: also publish it as a cloud of coloured points, depth/points")
     rig: Mapping[str, CameraMount] = field(
         default_factory=dict,
@@ -79,6 +82,8 @@ class InferenceConfig:
             raise ConfigError("runtime onnx runs on the CPU; set device to cpu, or runtime to torch")
         if self.robot_dir and not self.robot_id:
             raise ConfigError("robot_dir is set, but not robot_id; name the robot whose folder it is")
+        if self.undistort and self.rectified:
+            raise ConfigError("undistort and rectified are both true; rectified images have no distortion, set one")
         if self.lidar:
             scan_rig_from_tree(self.rig, self.lidar)
         else:
@@ -97,7 +102,9 @@ class InferenceConfig:
                 node, scan_rig, slop_s=self.sync_slop_s, min_score=self.min_score, transport=self.image_transport
             )
         if not self.rig:
-            return DepthStream(node, self.image_transport, cloud=self.cloud, rectified=self.rectified)
+            return DepthStream(
+                node, self.image_transport, cloud=self.cloud, rectified=self.rectified, undistort=self.undistort
+            )
         rig = rig_from_tree(self.rig)
         return BevStream(
             node, rig, base_frame=self.base_frame, slop_s=self.sync_slop_s, known=self.known_cells,

@@ -10,9 +10,9 @@ from sensor_msgs.msg import CameraInfo, CompressedImage, Image, PointCloud2
 
 from fed_core.errors import DataError
 from fed_nodes import qos
-from fed_nodes.convert.cameras import intrinsics_of
+from fed_nodes.convert.cameras import intrinsics_of, undistorted
 from fed_nodes.convert.depth_clouds import depth_to_cloud, rays_of
-from fed_nodes.convert.images import depth_to_msg, rgb_from_msg
+from fed_nodes.convert.images import depth_to_msg, info_to_msg, rgb_from_msg
 from fed_nodes.live.streams import Feed, Taken
 from fed_nodes.sensing.frames import COLOUR, INFO
 from fed_nodes.sensing.sensors import RAW, SensorTopic, first_problem, image_topic
@@ -25,19 +25,29 @@ class DepthStream:
     """Follows :class:`fed_nodes.live.streams.Stream`.
 
     Depth needs no camera; what does (``camera_info`` of the depth, the cloud) is left out where the camera's
-    ``CameraInfo`` is absent or cannot be that of the image.
+    ``CameraInfo`` is absent or cannot be that of the image. With ``undistort`` such an image is dropped.
 
     Args:
         node: owner of the topics.
         transport: how images travel (:mod:`fed_nodes.sensing.sensors`).
         cloud: publish depth as a cloud, too.
         rectified: images are rectified already.
+        undistort: take the lens's distortion out of images first; depth is then that of a camera without one.
     """
 
     task, takes = "depth", "one camera"
 
-    def __init__(self, node: LifecycleNode, transport: str = RAW, *, cloud: bool = False, rectified: bool = False):
+    def __init__(
+        self,
+        node: LifecycleNode,
+        transport: str = RAW,
+        *,
+        cloud: bool = False,
+        rectified: bool = False,
+        undistort: bool = False,
+    ) -> None:
         self._node, self._transport, self._cloud, self._rectified = node, transport, cloud, rectified
+        self._undistort = undistort
         self._info: CameraInfo | None = None
         self._no_camera = self._no_cloud = ""
         self._points: Any = None
@@ -84,9 +94,16 @@ class DepthStream:
         self._info = msg
 
     def _on_image(self, msg: Image | CompressedImage) -> None:
-        if self._feed.wanted():
-            rgb = rgb_from_msg(msg)
-            self._feed.use(Taken(msg.header, rgb, (rgb,), self._camera(*rgb.shape[:2])))
+        if not self._feed.wanted():
+            return
+        rgb = rgb_from_msg(msg)
+        if self._undistort:  # an error drops the image, with its text
+            rgb, matrix = undistorted(rgb, self._info)
+            height, width = rgb.shape[:2]
+            camera = info_to_msg(matrix, height, width, msg.header)
+        else:
+            camera = self._camera(*rgb.shape[:2])
+        self._feed.use(Taken(msg.header, rgb, (rgb,), camera))
 
     def _camera(self, height: int, width: int) -> CameraInfo | None:
         """Return the camera of an image; None where there is none that fits, then diagnostics tell why."""

@@ -179,6 +179,10 @@ def test_own_tensors_are_looked_for_in_the_robots_folder(
         ({"rig": {"a": {"position": [0, 0, 1]}}}, r"rig.a: key 'rotation' is missing"),
         ({"device": "cuda", "runtime": "onnx"}, "runtime onnx runs on the CPU; set device to cpu, or runtime to torch"),
         ({"descriptor_frames": 201}, "descriptor_frames is 201; it must lie between 2 and 200"),
+        (
+            {"undistort": True, "rectified": True},
+            "undistort and rectified are both true; rectified images have no dist",
+        ),
         ({"known_cells": "none"}, "known_cells is 'none'; choose one of sector, fov, off"),
     ],
 )
