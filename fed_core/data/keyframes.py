@@ -94,7 +94,7 @@ class Keyframes:
         return self._last is not None and 0 <= stamp_ns - self._last[0] < self._options.gap_ns
 
     def judge(self, rgb: npt.NDArray[np.uint8] | None, grey: Grey, stamp_ns: int) -> str:
-        """Return why a frame is refused, which is counted; "" = keep it, and the next ones are compared with it.
+        """Return why a frame is refused, which is counted; "" = keep it, and tell :meth:`took` when that was done.
 
         Args:
             rgb: picture, (H, W, 3) uint8; None where a frame has none, then only its time counts.
@@ -104,9 +104,11 @@ class Keyframes:
         why = self._why_not(rgb, grey, stamp_ns)
         if why:
             self.refused[why] += 1
-        else:
-            self._last = (stamp_ns, grey)
         return why
+
+    def took(self, grey: Grey, stamp_ns: int) -> None:
+        """Compare the next frames with this one, which was kept: one that the disk refused is none to compare with."""
+        self._last = (stamp_ns, grey)
 
     def _why_not(self, rgb: npt.NDArray[np.uint8] | None, grey: Grey, stamp_ns: int) -> str:
         options = self._options

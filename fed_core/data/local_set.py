@@ -67,6 +67,7 @@ class LocalSet:
 
     Attributes:
         mended: one line on what was mended, or could not be; "" = nothing.
+        problem: one line where room was not made as the options say; "" = all is well.
     """
 
     def __init__(self, folder: Path, limit_bytes: int, options: SetOptions, *, replaces: bool) -> None:
@@ -76,7 +77,7 @@ class LocalSet:
         self._limit_bytes = limit_bytes - limit_bytes // 50
         self._file_bytes = min(max(options.segment_bytes, limit_bytes // 128), limit_bytes // 8)
         self._writer: FrameFileWriter | None = None
-        self._next = 0
+        self._next, self.problem = 0, ""
         self._files, self.mended = self._read()
         self._stamps = {int(stamp) for file in self._files for stamp in file.stamps_ns}
         if self._files:
@@ -174,17 +175,26 @@ class LocalSet:
         room_bytes = max(self._file_bytes, need_bytes + _new_file_bytes(None)) + self._file_bytes
         if room_bytes > self._limit_bytes:
             return False
+        if self._closed_bytes + room_bytes > self._limit_bytes:
+            self.problem = self._why_not_redundant()
         while self._closed_bytes + room_bytes > self._limit_bytes:
             self._evict()
         return True
 
+    def _why_not_redundant(self) -> str:
+        if self._options.record_keep != REDUNDANT or len(self._files) <= MAX_FILES:
+            return ""
+        text = f"record_keep is {REDUNDANT}, but above {MAX_FILES} files the oldest goes"
+        return f"{text}; a larger segment_bytes makes fewer"
+
     def _evict(self) -> None:
         """Let the oldest file go, or half of the one with the most redundant frames."""
         greys = [file.greys for file in self._files]
-        which = most_redundant(greys) if self._options.record_keep == REDUNDANT and len(greys) <= MAX_FILES else 0
+        thins = self._options.record_keep == REDUNDANT and len(greys) <= MAX_FILES
+        which = most_redundant(greys) if thins else 0
         gone = self._files.pop(which)
         thinned = None
-        if self._options.record_keep == REDUNDANT and len(greys) <= MAX_FILES and len(gone) > 1:
+        if thins and len(gone) > 1:
             new = gone.path.with_name(gone.path.name + ".thinned")
             part_of(new).unlink(missing_ok=True)
             with suppress(StoreError):  # no room even for that: then the whole file goes

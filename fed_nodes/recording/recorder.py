@@ -151,8 +151,8 @@ class Recorder:
         return min(count / self._config.record_frames, 1.0), count, "; ".join(filter(None, texts))
 
     def problem(self) -> str:
-        """Return what is wrong with the disk or a sensor, "" = all is well."""
-        return self._trouble or self._not_flushed or first_problem(self._topics())
+        """Return what is wrong with the disk, the recording or a sensor, "" = all is well."""
+        return self._trouble or self._not_flushed or self._store.problem or first_problem(self._topics())
 
     def judged(self, level: str, text: str) -> tuple[str, str]:
         """Return level and text of diagnostics with what is wrong here added."""
@@ -203,6 +203,7 @@ class Recorder:
         with self._telling():
             fits = self._store.add(frame, grey)
         if fits:
+            self._keyframes.took(grey, frame.stamp_ns)
             self._last_s, self._trouble = time.monotonic(), ""
         elif not self._trouble and (self._store.num_frames < 2 or self._config.record_after == CONTINUE):
             self._tell(f"a frame does not fit into record_bytes = {self._config.record_bytes}; give it more")

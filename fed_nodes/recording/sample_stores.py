@@ -29,6 +29,10 @@ class SampleStore(Protocol):
     mended: str
 
     @property
+    def problem(self) -> str:
+        """One line where it does not keep what the options say, "" = it does."""
+
+    @property
     def num_frames(self) -> int:
         """Frames so far."""
 
@@ -72,6 +76,11 @@ class DepthStore:
         self._set = LocalSet(folder, limit_bytes, options, replaces=goes_on)
         self._snapshots = Snapshots(folder.with_name(SNAPSHOTS))
         self.mended = self._set.mended
+
+    @property
+    def problem(self) -> str:
+        """One line where room is not made as the options say, "" = it is."""
+        return self._set.problem
 
     @property
     def num_frames(self) -> int:
@@ -119,7 +128,7 @@ class VehicleStore:
         entry: tells the entry of a folder in a fleet file.
     """
 
-    mended = ""
+    mended = problem = ""
 
     def __init__(
         self,

@@ -148,6 +148,16 @@ def test_all_of_it_stays_within_its_bytes(robot: Callable[..., Robot], tmp_path:
     assert int(one.recorder.values()["recorded_bytes"]) <= 500_000
 
 
+def test_other_frames_going_than_the_options_say_is_told(
+    robot: Callable[..., Robot], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fed_core.data.local_set.MAX_FILES", 2)
+    one = robot(record_after="continue", record_bytes=1_000_000, record_keep="redundant")
+    one.send(*range(20), size=SIZE)
+    assert "record_keep is redundant, but above 2 files" in one.recorder.progress()[2]
+    assert one.recorder.judged("ok", "training")[0] == "warn"
+
+
 def test_a_full_recording_ends(robot: Callable[..., Robot]) -> None:
     one = robot(record_frames=1000, record_bytes=1_000_000)
     for index in range(40):
@@ -189,6 +199,16 @@ def test_full_disk_ends_with_what_is_there(robot: Callable[..., Robot], monkeypa
     one.recorder._store._set._writer._output.reserve = refuse  # type: ignore[attr-defined]
     one.send(3)
     assert (one.done, one.sensors.is_open, one.frames()) == (1, False, [0, 2])
+
+
+def test_a_frame_that_the_disk_refused_is_none_to_compare_with(robot: Callable[..., Robot]) -> None:
+    one = robot(keyframe_change=4.0)
+    one.send(0, level=50)
+    one.recorder._store._set._writer._output.reserve = refuse  # type: ignore[attr-defined]
+    one.send(1, level=90)
+    assert one.recorder.problem() == "recording: no space is left"
+    one.send(2, level=90)
+    assert (one.recorder.problem(), one.recorder.values()["recorded_frames"]) == ("", "2")
 
 
 def test_a_disk_that_turned_read_only_does_not_end_the_robot(

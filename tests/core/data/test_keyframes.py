@@ -27,7 +27,11 @@ def flat(level: int) -> np.ndarray:
 
 
 def judge(keyframes: Keyframes, rgb: np.ndarray, stamp_s: float) -> str:
-    return keyframes.judge(rgb, small_grey(rgb), round(stamp_s * SECOND))
+    """Judge a frame; one that is not refused is kept."""
+    why = keyframes.judge(rgb, small_grey(rgb), round(stamp_s * SECOND))
+    if not why:
+        keyframes.took(small_grey(rgb), round(stamp_s * SECOND))
+    return why
 
 
 def test_without_limits_everything_is_kept() -> None:
@@ -94,6 +98,13 @@ def test_a_refused_frame_does_not_count_as_the_last() -> None:
         "",
         TOO_SOON,
     ]
+
+
+def test_a_frame_that_was_not_stored_is_none_to_compare_with() -> None:
+    keyframes = Keyframes(KeyframeOptions(keyframe_gap_s=1.0, keyframe_change=4.0))
+    assert keyframes.judge(flat(90), small_grey(flat(90)), 0) == ""
+    assert not keyframes.is_too_soon(SECOND // 2)
+    assert [judge(keyframes, flat(90), time) for time in (0.5, 0.9, 1.5)] == ["", TOO_SOON, UNCHANGED]
 
 
 def test_bounds() -> None:

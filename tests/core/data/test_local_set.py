@@ -108,8 +108,15 @@ def test_standing_still_costs_the_frames_that_look_alike(tmp_path: Path) -> None
 def test_many_files_are_not_thinned_but_lose_the_oldest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("fed_core.data.local_set.MAX_FILES", 2)
     local = open_set(tmp_path, replaces=True, record_keep=REDUNDANT)
-    fill(local, 0, 30, 7)
+    fill(local, 0, 9, 7)
+    assert local.problem == ""
+    fill(local, 9, 30, 7)
     assert {len(file) for file in local.files} == {3}
+    told = "record_keep is redundant, but above 2 files the oldest goes; a larger segment_bytes makes fewer"
+    assert local.problem == told
+    monkeypatch.setattr("fed_core.data.local_set.MAX_FILES", 200)
+    fill(local, 30, 34, 7)
+    assert local.problem == "", "it makes room as it should again"
     assert MAX_FILES < 512, "a reader holds all of them open twice, and 1024 is a usual limit"
 
 
