@@ -19,6 +19,7 @@ from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.node import Node
 
 from fed_core.errors import DiskFullError, FedError, FolderInUseError
+from fed_nodes import usage
 
 #: A start that one of these ends may succeed the next time: there is room again, or who held the folder has ended.
 _PASSING = (DiskFullError, FolderInUseError)
@@ -36,6 +37,11 @@ def main(*make_nodes: Callable[[], Node]) -> int:
     Several nodes share the process and its DDS participant. Each has a thread of its own, since what one does in a
     callback, such as loading networks, must not stop the heartbeats of another.
     """
+    if usage.told(str(sys.modules[make_nodes[0].__module__].__doc__)):
+        return 0
+    if unreadable := _unreadable():
+        sys.stderr.write(f"error: cannot read {unreadable}\n")
+        return 2
     if "ROS_LOG_DIR" not in os.environ and "HOME" not in os.environ:
         os.environ["ROS_LOG_DIR"] = str(Path.cwd() / "log")
     _interrupt_once()
@@ -69,6 +75,12 @@ def main(*make_nodes: Callable[[], Node]) -> int:
     finally:
         _clean_up(nodes, spinning, whole=len(nodes) == len(make_nodes))
     return code
+
+
+def _unreadable() -> str:
+    """Return the parameter file of the command line that cannot be read; "" = there is none such."""
+    files = [name for option, name in zip(sys.argv, sys.argv[1:], strict=False) if option == "--params-file"]
+    return next((name for name in files if Path(name).is_dir() or not os.access(name, os.R_OK)), "")
 
 
 class _Spinning:
