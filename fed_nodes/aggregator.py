@@ -15,17 +15,20 @@ from rclpy.node import Node
 from fed_core import requests
 from fed_core.aggregation import run_aggregation
 from fed_core.bookkeeping import RunBook
-from fed_core.config import check, option
+from fed_core.config import check, from_tree, option
 from fed_core.errors import ConfigError, FedError, Refusal
+from fed_core.registry import check_name
 from fed_core.roles import events as ev
 from fed_core.roles.aggregator import Aggregator
 from fed_core.roles.membership import AggregatorConfig, is_run_id
 from fed_core.roles.messages import RunConfig
+from fed_core.training.options import TrainConfig
 from fed_nodes import params, qos, run
 from fed_nodes.blobs import RosBlobChannel
 from fed_nodes.convert import fleet as convert
 from fed_nodes.diagnostics import Diagnostics
 from fed_nodes.host import RoleHost, fetch_for, guarded
+from fed_nodes.presence import OtherAggregators
 from fed_nodes.timers import steady_timer
 from fed_nodes.training.jobs import Jobs
 
@@ -50,6 +53,9 @@ class RunParameters:
         check(self)
         if not is_run_id(self.run):
             raise ConfigError(f"run is {self.run!r}; it names a folder: no slash, no dot first, at most 100 characters")
+        check_name("task", self.task, "fed_core.tasks")
+        check_name("network", self.network, "fed_models")
+        from_tree(TrainConfig, dict(self.train), "train")
 
     def run_config(self) -> RunConfig:
         """Return what goes into every plan."""
@@ -123,9 +129,11 @@ class AggregatorNode(Node):
         ):
             self.create_subscription(kind, f"{fleet}/{topic}", guarded(self, reader, post), profile)
         self.create_service(RegisterRobot, f"{fleet}/register", self._on_register)
+        self._others = OtherAggregators(self, fleet, self._settings.run)
         steady_timer(self, 1.0, self._on_tick)
 
     def _on_tick(self) -> None:
+        self._others.look()
         self._host.feed(ev.Tick())
 
     def _on_limits(self, config: AggregatorConfig) -> None:
@@ -186,7 +194,10 @@ class AggregatorNode(Node):
             return "warn", "starting", {}
         values = {"phase": status.phase, "round": f"{status.round}/{status.total_rounds}"}
         values["robots"] = str(len(status.robots))
-        return level, self._role.failed or status.waiting_for or status.phase, values
+        text = self._role.failed or status.waiting_for or status.phase
+        if self._others.problem:
+            level, text = "warn" if level == "ok" else level, f"{self._others.problem}; {text}"
+        return level, text, values
 
     def destroy_node(self) -> None:
         """Stop the threads, then the node."""

@@ -15,6 +15,7 @@ import fed_core
 from fed_core import requests
 from fed_core.config import check, option
 from fed_core.errors import ConfigError, Refusal
+from fed_core.registry import check_name
 from fed_core.roles import events as ev
 from fed_core.roles import messages as roles
 from fed_core.roles.robot import Robot, RobotConfig
@@ -23,6 +24,7 @@ from fed_nodes.blobs import RosBlobChannel
 from fed_nodes.convert import fleet as convert
 from fed_nodes.diagnostics import Diagnostics, LastWarning
 from fed_nodes.host import RoleHost, fetch_for, guarded
+from fed_nodes.presence import AggregatorPresence
 from fed_nodes.recording.recorder import Recorder, RecorderConfig, samples_for
 from fed_nodes.robot_folder import RobotFolder
 from fed_nodes.timers import steady_timer
@@ -48,6 +50,7 @@ class RobotParameters:
 
     def __post_init__(self) -> None:
         check(self)
+        check_name("network", self.network, "fed_models")
 
 
 class RobotClientNode(Node):
@@ -59,6 +62,7 @@ class RobotClientNode(Node):
     def __init__(self) -> None:
         super().__init__("robot_client")
         self._config = params.load(self, RobotConfig)
+        check_name("task", self._config.task, "fed_core.tasks")
         self._settings = params.load(self, RobotParameters)
         self._limits = params.load(self, TrainingLimits)
         yielding = params.load(self, YieldingConfig, lambda new: self._pausing.change(new))
@@ -112,9 +116,14 @@ class RobotClientNode(Node):
         self._registrar: Any = self.create_client(RegisterRobot, f"{fleet}/register")
         self.create_subscription(RoundPlan, f"{fleet}/round", guarded(self, convert.plan_from_msg, feed), qos.LATCHED)
         self.create_subscription(
-            FleetStatus, f"{fleet}/status", guarded(self, convert.fleet_from_msg, feed), qos.LATCHED
+            FleetStatus, f"{fleet}/status", guarded(self, convert.fleet_from_msg, self._on_fleet), qos.LATCHED
         )
-        steady_timer(self, 1.0, lambda: self._host.feed(ev.Tick()))
+        self._presence = AggregatorPresence(self, fleet)
+        steady_timer(self, 1.0, self._on_tick)
+
+    def _on_tick(self) -> None:
+        self._host.feed(ev.Tick())
+        self._presence.look(needed=self._role.phase not in (roles.RobotPhase.STARTING, roles.RobotPhase.FINISHED))
 
     # ---- samples -------------------------------------------------------------------------------------------------
 
@@ -148,6 +157,11 @@ class RobotClientNode(Node):
             self._read_service = response.read_service
         reply = roles.RegistrationReply(Refusal(response.code), response.text, response.run_id, response.descriptor)
         self._host.post(reply)
+
+    def _on_fleet(self, status: roles.FleetStatus) -> None:
+        if self._role.run_id in ("", status.run_id):
+            self._presence.heard()
+        self._host.feed(status)
 
     def _fetch(self, effect: ev.FetchBlob) -> None:
         fetch_for(self._channel, self._host, effect.blob, self._read_service)
@@ -192,6 +206,8 @@ class RobotClientNode(Node):
         if self._recorder is not None:
             values |= self._recorder.values()
             level, text = self._recorder.judged(level, text)
+        if self._presence.problem:
+            level, text = "warn" if level == "ok" else level, f"{text}; {self._presence.problem}"
         return level, text, {**values, **self._pausing.values(), **self._warning.values()}
 
     def destroy_node(self) -> None:

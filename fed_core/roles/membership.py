@@ -11,6 +11,7 @@ from fed_core.roles.messages import FleetPlan, Registration, RunConfig, UpdateRe
 from fed_core.types import PROTOCOL_VERSION, Descriptor, ModelSignature
 
 _ROBOT_ID = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,62}")
+ROBOT_ID_RULE = "a robot id is letters, digits and _, starts with a letter, at most 63 long"
 _RUN_ID = re.compile(r"[^/\0.][^/\0]{0,99}")  # no path, and no hidden folder
 
 
@@ -95,7 +96,7 @@ def judge_registration(
         rival: another live installation holds the same robot id.
     """
     if not is_robot_id(event.robot_id):
-        return Refusal.BAD_NAME, "a robot id is letters, digits and _, starts with a letter, at most 63 long"
+        return Refusal.BAD_NAME, ROBOT_ID_RULE
     if event.protocol != PROTOCOL_VERSION:
         return Refusal.WRONG_VERSION, f"protocol {event.protocol}, this aggregator speaks {PROTOCOL_VERSION}"
     if event.observer:

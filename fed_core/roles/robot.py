@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from fed_core.config import check, option
-from fed_core.errors import Refusal
+from fed_core.errors import ConfigError, Refusal
 from fed_core.roles import events as ev
+from fed_core.roles.membership import ROBOT_ID_RULE, is_robot_id
 from fed_core.roles.messages import (
     FleetPlan,
     FleetStatus,
@@ -48,6 +49,8 @@ class RobotConfig:
 
     def __post_init__(self) -> None:
         check(self)
+        if not is_robot_id(self.robot_id):
+            raise ConfigError(f"robot_id is {self.robot_id!r}; {ROBOT_ID_RULE}")
 
 
 class Robot:
@@ -111,6 +114,11 @@ class Robot:
     def phase(self) -> RobotPhase:
         """What the robot is doing."""
         return self._phase
+
+    @property
+    def run_id(self) -> str:
+        """The run that took the robot; "" before one did."""
+        return self._run_id
 
     @property
     def _plan(self) -> FleetPlan | None:
