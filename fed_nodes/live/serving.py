@@ -5,6 +5,7 @@ warmed up beside the one that serves; between two frames it takes its place, so 
 PyTorch is imported by the second thread.
 """
 
+import ctypes
 import math
 import os
 import queue
@@ -225,6 +226,7 @@ class ServingThread:
             if ready is not None:
                 self._serving = ready
                 self._guarded(partial(ready.use, ready.live))
+                self._orders.put(give_back_memory)
             elif frame is not None and self._serving is not None:
                 self._not_predicted = self._guarded(partial(self._predict, frame, self._serving.live))
                 self._count(frame, not self._not_predicted)
@@ -319,6 +321,13 @@ class ServingThread:
         if self._device == "cuda" and not has_gpu:
             raise ConfigError("device is cuda, but PyTorch sees no GPU; set device to auto or cpu")
         return torch.device("cuda" if has_gpu and self._device != "cpu" and self._runtime != "onnx" else "cpu")
+
+
+def give_back_memory() -> None:
+    """Return what was freed to the system: glibc keeps the memory of networks that came and went, round after round."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
 
 
 def _weights(model: LiveModel, signature: ModelSignature) -> dict[str, Array]:

@@ -5,13 +5,16 @@ Networks are functions here; what loads them is the test's, so nothing but the h
 
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
+import psutil
 import pytest
 
 from fed_core.errors import ConfigError
+from fed_nodes.live import serving
 from fed_nodes.live.serving import ServingThread
 
 WAIT_S = 20.0
@@ -95,6 +98,34 @@ def test_every_image_of_a_stream_is_answered_while_networks_change_in_its_middle
     assert world.events.index("new serves") == world.events.index("59 by old") + 1
     counts = world.serving.counts()
     assert (counts.received, counts.dropped, counts.failed) == (90, 0, 0)
+
+
+def test_memory_goes_back_to_the_system_when_a_network_is_gone(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    gone: list[bool] = []
+
+    class Predictor:
+        def __call__(self, sample: Any) -> str:
+            return "old"
+
+    old = Predictor()
+    watched = weakref.ref(old)
+    monkeypatch.setattr(serving, "give_back_memory", lambda: world.note(lambda: gone.append(watched() is None)))
+    world.serve("old", old)
+    del old
+    world.until(lambda: gone == [False])
+    world.serve("new", named("new"))
+    world.until(lambda: gone == [False, True])
+
+
+def test_giving_back_shrinks_the_process() -> None:
+    """Blocks too small to be mapped one by one, freed behind one that stays: only trimming returns them."""
+    blocks = [bytearray(60_000) for _ in range(4000)]
+    last = bytearray(60_000)
+    del blocks
+    before = psutil.Process().memory_info().rss
+    serving.give_back_memory()
+    assert psutil.Process().memory_info().rss < before - 100_000_000
+    del last
 
 
 def test_the_newest_frame_is_next_and_the_overtaken_ones_are_counted(world: World) -> None:
