@@ -5,8 +5,10 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 UNITS = sorted((ROOT / "deploy/systemd").glob("*.service"))
@@ -73,13 +75,34 @@ def test_started_programs_and_variables_exist(path: Path) -> None:
     assert set(re.findall(r"\$(\w+)", text)) <= told
 
 
-def test_settings_of_a_machine_are_known_to_the_unit_or_to_ros() -> None:
-    lines = (ROOT / "deploy/robot.env").read_text(encoding="utf-8").splitlines()
+@FLEETS
+def test_settings_of_a_machine_are_known_to_the_unit_or_to_ros(path: Path) -> None:
+    unit = service(path)
+    file = Path(unit["EnvironmentFile"].lstrip("-")).name
+    lines = (ROOT / "deploy" / file).read_text(encoding="utf-8").splitlines()
+    assert f"/etc/fed_perception/{file}" in lines[0] and path.name in lines[0]
     names = {match[1] for line in lines if (match := re.match(r"#?([A-Z_]+)=", line))}
     of_ros = {"ROS_STATIC_PEERS", "ROS_DISCOVERY_SERVER", "FASTDDS_DEFAULT_PROFILES_FILE"}
-    told = {line.split("=", 1)[0] for line in service(UNITS[-1])["Environment"].split("\n")}
+    told = {line.split("=", 1)[0] for line in unit["Environment"].split("\n")}
     assert names <= told | of_ros
     assert (ROOT / "config/fastdds/fleet.xml").is_file()
+
+
+def values(text: str, node: str) -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load(text)[f"/**/{node}"]["ros__parameters"]
+    return found
+
+
+def test_parameters_of_the_page_are_those_of_the_nodes() -> None:
+    page = (ROOT / "docs/deploy.md").read_text(encoding="utf-8")
+    inference, aggregator = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    known = {name: values((ROOT / f"config/{name}.yaml").read_text(), name) for name in ("aggregator", "robot_client")}
+    # Both nodes run in one folder.
+    assert values(inference, "inference") == {"robot_dir": known["robot_client"]["state_dir"]}
+    told = values(aggregator, "aggregator")
+    assert told and {name: type(value) for name, value in told.items()} == {
+        name: type(known["aggregator"][name]) for name in told
+    }
 
 
 def test_units_are_installed_with_the_package() -> None:
