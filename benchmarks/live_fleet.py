@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import psutil
 
-from fed_cli.fleetrun.environment import local_environment
+from fed_cli.fleetrun.environment import local_environment, tether
 from fed_cli.fleetrun.shared_memory import remove_dead_segments
 
 NETWORK = "adabins_s"
@@ -33,7 +33,7 @@ class Camera:
     """The camera process, see ``live_camera.py``."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
-        command = [sys.executable, str(HERE / "live_camera.py")]
+        command = [*tether(), sys.executable, str(HERE / "live_camera.py")]
         self._process = subprocess.Popen(
             command, env=dict(environment), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
@@ -163,7 +163,16 @@ class Fleet:
         place = ["-m", module] if module.startswith("fed_nodes.") else [str(HERE / f"{module}.py")]
         path = self.folder / f"{module}.json"  # JSON is YAML
         path.write_text(json.dumps({"/**": {"ros__parameters": dict(own)}}), encoding="utf-8")
-        command = [sys.executable, *place, "--ros-args", "-r", f"__ns:={namespace}", "--params-file", str(path)]
+        command = [
+            *tether(),
+            sys.executable,
+            *place,
+            "--ros-args",
+            "-r",
+            f"__ns:={namespace}",
+            "--params-file",
+            str(path),
+        ]
         with (self.folder / "log" / f"{module}.log").open("ab") as log:
             process = subprocess.Popen(
                 command, env={**self._environment, **(environment or {})}, stdout=log, stderr=log
@@ -181,7 +190,7 @@ class Fleet:
         """Return the median time of 100 forward passes of the network alone, in a process of its own."""
         if self._bare is None:
             self._bare = subprocess.Popen(
-                [sys.executable, str(HERE / "live_forward.py"), NETWORK, self._device],
+                [*tether(), sys.executable, str(HERE / "live_forward.py"), NETWORK, self._device],
                 env=self._environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
             )  # fmt: skip
         if self._bare.stdin is None or self._bare.stdout is None:
