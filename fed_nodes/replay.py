@@ -81,10 +81,14 @@ class ReplayNode(Node):
     def __init__(self) -> None:
         super().__init__("replay")
         self._config = params.load(self, ReplayConfig, self._on_change)
+        if "generated" in self._config.source:
+            self.get_logger().info("rendering the generated source; this may take a while")
         self._player = _player(self, self._config)
         pause_s = math.inf if self._config.task == ANY else LONGEST_PAUSE_S
         self._pace = Pace(self._config.rate_hz, self._speed(), pause_s)
         self._has_begun, self._is_finished, self._is_playing = False, False, not self._config.start_paused
+        waits = "; waits for ~/start" if self._config.start_paused else ""
+        self.get_logger().info(f"plays {self._player.name}, {self._player.total} {self._player.unit}s{waits}")
         self._timer = steady_timer(self, _LOOK_S, self._step)
         if not self._is_playing:
             self._timer.cancel()

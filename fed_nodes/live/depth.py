@@ -1,5 +1,6 @@
 """Live depth of one camera: an image in, a depth image of it out, on request a cloud too."""
 
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from typing import Any
@@ -19,6 +20,9 @@ from fed_nodes.sensing.sensors import RAW, SensorTopic, first_problem, image_top
 
 #: Topics of the depth image, its camera, and the cloud.
 DEPTH, DEPTH_INFO, POINTS = "depth/image", "depth/camera_info", "depth/points"
+
+#: The first ``CameraInfo`` may come this long after the first image before that is a problem [s].
+_INFO_S = 5.0
 
 
 class DepthStream:
@@ -50,6 +54,7 @@ class DepthStream:
         self._undistort = undistort
         self._info: CameraInfo | None = None
         self._no_camera = self._no_cloud = ""
+        self._first_s = float("inf")
         self._points: Any = None
         self.topics: Sequence[SensorTopic] = ()
 
@@ -88,7 +93,9 @@ class DepthStream:
     def problem(self) -> str:
         """Return what is wrong with images, camera or cloud."""
         images, infos = self.topics[:1], self.topics[1:]
-        return first_problem(images) or self._no_camera or self._no_cloud or first_problem(infos)
+        is_late = self._info is not None or time.monotonic() - self._first_s > _INFO_S
+        no_camera = self._no_camera if is_late else ""
+        return first_problem(images) or no_camera or self._no_cloud or first_problem(infos)
 
     def _on_info(self, msg: CameraInfo) -> None:
         self._info = msg
@@ -96,6 +103,7 @@ class DepthStream:
     def _on_image(self, msg: Image | CompressedImage) -> None:
         if not self._feed.wanted():
             return
+        self._first_s = min(self._first_s, time.monotonic())
         rgb = rgb_from_msg(msg)
         if self._undistort:  # an error drops the image, with its text
             rgb, matrix = undistorted(rgb, self._info)

@@ -162,8 +162,8 @@ class LiveInference:
         stream, known = self._stream, (self._problem, self._said)
         problem = stream.problem() or first_problem(stream.topics) or self._fleet.problem
         self._problem = problem
-        if problem and problem not in known:
-            self._node.get_logger().error(problem)
+        if problem and problem not in known and not any(topic.has_told(problem) for topic in stream.topics):
+            self._node.get_logger().warning(problem)
         self._host.feed(ev.Tick())
 
     def _on_silence(self) -> None:
@@ -244,7 +244,9 @@ class LiveInference:
 
     def _on_served(self, effect: ev.LoadModel, selection: Selection, live: LiveNetwork) -> None:
         """Publish the choice, now that its models serve."""
-        self._models = (", ".join(effect.choice.keys), effect.plan.round)
+        before, self._models = self._models, (", ".join(effect.choice.keys), effect.plan.round)
+        if self._models != before:
+            self._node.get_logger().info("serving {} of round {}".format(*self._models))
         self._stream.served(live.network)
         self._serving.later(partial(self._fleet.keep, effect.plan))  # disks may be slow
         if self.active:

@@ -152,7 +152,9 @@ class SensorTopic:
         if time_ns < self._stamp_ns:
             self.stepped_back += 1
             back_s = (self._stamp_ns - time_ns) * 1e-9
-            self._tell(f"stamps went back by {back_s:.3g} s; a replay began again, or a clock was set back")
+            # A replay in a loop does it for ever: the 1st, 2nd, 4th, 8th time are worth a line.
+            rare = self.stepped_back & (self.stepped_back - 1) == 0
+            self._tell(f"stamps went back by {back_s:.3g} s; a replay began again, or a clock was set back", log=rare)
         self._stamp_ns = time_ns
         now_ns = self._node.get_clock().now().nanoseconds
         # With simulated time the clock is zero until its first message.
@@ -161,11 +163,16 @@ class SensorTopic:
             self._tell(f"the clock of the sensor is {ahead_s:.0f} s ahead of this node's; synchronise the clocks")
         return True
 
-    def _tell(self, why: str) -> None:
+    def has_told(self, text: str) -> bool:
+        """Return whether a problem is one that the topic writes into the log itself."""
+        with self._lock:
+            return bool(text) and text == self._shown[1]
+
+    def _tell(self, why: str, *, log: bool = True) -> None:
         now_s, text = time.monotonic(), f"{self.name}: {why}"
         with self._lock:
             self._shown = (now_s, text)
-            due = now_s - self._logged_s >= _LOG_EVERY_S
+            due = log and now_s - self._logged_s >= _LOG_EVERY_S
             if due:
                 self._logged_s = now_s
         if due:

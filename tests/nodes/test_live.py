@@ -30,6 +30,7 @@ class Recorder:
         self.events: list[ev.Event] = []
         self.described: list[tuple[int, str]] = []
         self.errors: list[str] = []
+        self.warnings: list[str] = []
         self.problem = ""
         self.descriptor: Any = "the descriptor"
         self.is_behind = False
@@ -65,6 +66,9 @@ class Recorder:
 
     def error(self, text: str, **options: Any) -> None:
         self.errors.append(text)
+
+    def warning(self, text: str) -> None:
+        self.warnings.append(text)
 
     def info(self, text: str) -> None:
         self.said.append(text)
@@ -201,17 +205,25 @@ def test_a_problem_of_the_stream_is_told_once_and_stays_in_the_diagnostics(monke
             live._on_error("dropped a set")
         live._on_tick()
         levels.append(live.health()[0])
-    assert live.world.errors == ["a camera is off", "a camera is off", "dropped a set"]
+    assert live.world.warnings == ["a camera is off", "a camera is off"]
+    assert live.world.errors == ["dropped a set"]
     assert levels == ["warn", "warn", "ok", "warn", "warn", "warn"]
 
 
 def test_a_sensor_that_stops_is_told_where_the_task_says_nothing_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
     live = Live(monkeypatch)
-    topic: Any = SimpleNamespace(health=lambda: SimpleNamespace(problem="/car_a/front/image_raw: no message for 2 s"))
+    said: set[str] = set()
+    health = SimpleNamespace(problem="/car_a/front/image_raw: no message for 2 s")
+    topic: Any = SimpleNamespace(health=lambda: health, has_told=said.__contains__)
     monkeypatch.setattr(live._stream, "problem", lambda: "")
     monkeypatch.setattr(live._stream, "topics", (topic,))
     live._on_tick()
-    assert live.world.errors == ["/car_a/front/image_raw: no message for 2 s"]
+    assert live.world.warnings == ["/car_a/front/image_raw: no message for 2 s"]
+    health.problem = "/car_a/front/image_raw: stamps went back by 7 s"
+    said.add(health.problem)  # the topic itself writes this into the log
+    live._on_tick()
+    assert len(live.world.warnings) == 1 and live.world.errors == []
+    assert live._problem == health.problem  # what the diagnostics tell
 
 
 def test_the_role_is_told_of_models_that_cannot_be_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -309,3 +321,4 @@ def test_nothing_is_published_while_inactive_and_the_choice_is_kept_in_mind(monk
     live._on_served(effect, Selection(run_id="b"), LiveNetwork(None, None))
     live._on_result((taken, "depth"))
     assert [getattr(thing, "run_id", thing) for thing in published] == ["b", "depth"]
+    assert live.world.said == ["serving cluster/1 of round 3"]  # once, for all sequences that it serves

@@ -1,5 +1,6 @@
 """The stream of one camera: what is taken from its images, with the lens's distortion and without."""
 
+import time
 from contextlib import ExitStack
 from types import SimpleNamespace
 from typing import Any
@@ -124,3 +125,16 @@ def test_an_image_that_nobody_wants_costs_nothing() -> None:
     camera.wanted = False
     camera.image()  # without a camera_info it would be dropped
     assert camera.taken == [] and camera.stream.topics[0].health().dropped == 0
+
+
+def test_a_camera_info_that_comes_after_the_first_images_is_no_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+    camera = Camera()
+    camera.image()
+    assert camera.taken[0].camera is None and camera.stream.problem() == ""
+    later_s = time.monotonic() + 5.1
+    monkeypatch.setattr("fed_nodes.live.depth.time", SimpleNamespace(monotonic=lambda: later_s))
+    camera.image()
+    assert camera.stream.problem().startswith("depth is published without camera_info: no camera_info came yet")
+    camera.info()
+    camera.image()
+    assert camera.stream.problem() == "" and camera.taken[-1].camera is not None

@@ -271,6 +271,17 @@ def test_stamps_that_go_back_are_used_and_counted(bench: Bench) -> None:
     why = "/camera/image_raw: stamps went back by 7 s; a replay began again, or a clock was set back"
     assert topic.health().problem == why
     assert health_values([topic])["/camera/image_raw stepped_back"] == "1"
+    assert topic.has_told(why) and not topic.has_told("another")
+
+
+def test_a_replay_in_a_loop_is_told_ever_more_rarely(bench: Bench) -> None:
+    topic, camera = bench.listen(), bench.camera()
+    for _ in range(9):
+        for seconds in (4, 11):
+            bench.send(camera, image(seconds * SECOND), topic)
+        bench.clock.now_s += 60.0
+    assert topic.stepped_back == 8
+    assert len(bench.log.warnings) == 4  # the 1st, 2nd, 4th and 8th time
 
 
 def test_two_publishers_are_named(bench: Bench) -> None:

@@ -59,6 +59,7 @@ def test_stop_start_and_loop(fleet: Fleet, told: Callable[[str], str]) -> None:
     fleet.watcher.watch(Clock, CLOCK, qos.SENSORS)
     fleet.watcher.watch(DiagnosticArray, "/diagnostics", qos.DIAGNOSTICS)
     process = fleet.replay("spot", bag, start_paused=True, loop=True, rate_hz=0.1)
+    process.wait_line(r".*plays yard, 5 frames; waits for ~/start")
     state = fleet.watcher.wait("/diagnostics", lambda m: m.status[0].hardware_id == "yard").status[0]
     assert {v.key: v.value for v in state.values} == {
         "state": "stopped",
@@ -95,6 +96,7 @@ def test_after_its_end_start_plays_it_again(fleet: Fleet, told: Callable[[str], 
     fleet.watcher.watch(Image, COLOUR, qos.SENSORS_RELIABLE)
     fleet.watcher.watch(CameraInfo, "/spot/camera/camera_info", qos.SENSORS_RELIABLE)
     process = fleet.replay("spot", record(fleet.folder / "yard", frames=3), speed=50.0)
+    process.wait_line(r".*plays yard, 3 frames$")
     process.wait_line(r".*played 3 of 3 frames of yard")
     assert told("stop") == "it stands already"
     assert told("start") == "starts at frame 0 of 3"
