@@ -24,6 +24,7 @@ from fed_core.requests import Samples
 from fed_core.types import DepthFrame
 from fed_core.wire.files import store_error
 from fed_nodes import qos
+from fed_nodes.diagnostics import News
 from fed_nodes.recording.sample_stores import AnyFrame, DepthStore, SampleStore, VehicleStore
 from fed_nodes.sensing.frames import FrameOptions, FramePairer, pair_frames, sensor_names
 from fed_nodes.sensing.labelled_scans import LabelledScans, scan_topics
@@ -37,6 +38,8 @@ from fed_nodes.timers import steady_timer
 STOP, CONTINUE = "stop", "continue"
 #: What was recorded is flushed to disk this often [s]; a power loss costs the frames since.
 SYNC_S = 2.0
+#: A problem of a sensor that comes and goes is logged again after this long [s].
+_SAID_AGAIN_S = 30.0
 
 _START = "start"  # the snapshot before the first round
 _RECORDED = "recorded already"
@@ -130,6 +133,7 @@ class Recorder:
             self._offer(_START)
         if self.source() is None or config.record_after == CONTINUE:
             self._sensors = config.listen(node, self._on_frame, self._is_wanted)
+        self._said, self._news = "", News(_SAID_AGAIN_S)
         self._timer = steady_timer(node, 1.0, self._look)
 
     def source(self, name: str = "") -> dict[str, Any] | None:
@@ -212,7 +216,8 @@ class Recorder:
             self._have_enough()
 
     def _look(self) -> None:
-        """Once a second: end a recording that fell silent, and flush what was recorded."""
+        """Once a second: tell of sensors, end a recording that fell silent, and flush what was recorded."""
+        self._log_sensors()
         now_s, idle_s = time.monotonic(), self._config.record_idle_s
         if idle_s and self._store.num_frames > 1 and now_s - self._last_s >= idle_s:
             self._have_enough()
@@ -220,6 +225,14 @@ class Recorder:
             self._synced_s = now_s
             self._syncing = threading.Thread(target=self._sync, daemon=True)  # a slow disk must not stop the node
             self._syncing.start()
+
+    def _log_sensors(self) -> None:
+        """Log a problem that diagnostics show once, and again when it changes."""
+        topics = self._topics()
+        known, self._said = self._said, first_problem(topics)
+        new = self._said and self._said != known and not any(topic.has_told(self._said) for topic in topics)
+        if new and self._news.has(self._said, time.monotonic()):
+            self._node.get_logger().warning(self._said)
 
     def _sync(self) -> None:
         """Flush what was recorded. An error stays told: Linux reports lost bytes once, and the next flush succeeds."""

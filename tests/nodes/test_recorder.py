@@ -321,3 +321,18 @@ def test_guide_names_every_parameter_and_its_example_loads() -> None:
     names = [f.name for cls in (KeyframeOptions, SetOptions) for f in fields(cls)] + ["record_after", "record_bytes"]
     assert [name for name in names if f"`{name}`" not in guide and f"`{name}:" not in guide] == []
     assert f"every {SYNC_S:g} seconds" in guide
+
+
+def test_a_missing_sensor_is_logged_once_and_again_when_the_problem_changes(
+    robot: Callable[..., Robot], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, lines = robot(), list[str]()
+    logger = SimpleNamespace(warning=lines.append)
+    monkeypatch.setattr(one.recorder._node, "get_logger", lambda: logger)
+    assert one.sensors is not None
+    silent, dropped = "/camera/image_raw: nobody publishes it", "/camera/image_raw: dropped a message"
+    problem = [""]
+    one.sensors.topics = [SimpleNamespace(health=lambda: SimpleNamespace(problem=problem[0]), has_told=dropped.__eq__)]
+    for problem[0] in ("", silent, silent, dropped, "", silent, "/camera/image_raw: no message for 5 s"):
+        one.recorder._look()
+    assert lines == [silent, "/camera/image_raw: no message for 5 s"]
