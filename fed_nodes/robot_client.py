@@ -25,6 +25,7 @@ from fed_nodes.convert import fleet as convert
 from fed_nodes.diagnostics import Diagnostics, LastWarning
 from fed_nodes.host import RoleHost, fetch_for, guarded
 from fed_nodes.presence import AggregatorPresence
+from fed_nodes.progress_log import ProgressLog
 from fed_nodes.recording.recorder import Recorder, RecorderConfig, samples_for
 from fed_nodes.robot_folder import RobotFolder
 from fed_nodes.timers import steady_timer
@@ -83,7 +84,7 @@ class RobotClientNode(Node):
             last_report=self._folder.saved_report(),
         )
         self._host = RoleHost(self, self._role, self._carriers())
-        self._warning = LastWarning(self)
+        self._warning, self._progress = LastWarning(self), ProgressLog(self)
         self._jobs = Jobs(self._host.post, limits=self._limits, warn=self._warning.tell)
         self._pausing = Pausing(self, yielding, lambda: self._jobs.pid, self._jobs.pause)
         self._channel = RosBlobChannel(self, self._folder.store)
@@ -185,6 +186,7 @@ class RobotClientNode(Node):
 
     def _publish_status(self, effect: ev.PublishStatus) -> None:
         self._status = effect.status
+        self._progress.add(effect.status, self._role.run_id)
         msg = convert.status_to_msg(
             effect.status,
             sent_bytes=self._channel.sent_bytes,

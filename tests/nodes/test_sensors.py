@@ -276,12 +276,10 @@ def test_stamps_that_go_back_are_used_and_counted(bench: Bench) -> None:
 
 def test_a_replay_in_a_loop_is_told_ever_more_rarely(bench: Bench) -> None:
     topic, camera = bench.listen(), bench.camera()
-    for _ in range(9):
-        for seconds in (4, 11):
-            bench.send(camera, image(seconds * SECOND), topic)
-        bench.clock.now_s += 60.0
-    assert topic.stepped_back == 8
-    assert len(bench.log.warnings) == 4  # the 1st, 2nd, 4th and 8th time
+    for seconds in (4, 11) * 9:
+        bench.send(camera, image(seconds * SECOND), topic)
+        bench.clock.now_s += 1.5
+    assert topic.stepped_back == 8 and len(bench.log.warnings) == 4  # the 1st, 2nd, 4th and 8th time
 
 
 def test_two_publishers_are_named(bench: Bench) -> None:
