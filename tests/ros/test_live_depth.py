@@ -12,13 +12,10 @@ from fed_msgs.msg import Selection
 from sensor_msgs.msg import CameraInfo, Image, PointCloud2
 from std_msgs.msg import Header
 
-from fed_core.roles.last_plan import save_plan
-from fed_core.roles.messages import FleetPlan, RunConfig
-from fed_core.store.blobs import BlobStore
-from fed_core.wire.codec import write_tensors
 from fed_nodes import qos
 from fed_nodes.convert.images import depth_from_msg, info_to_msg, stamp_ns, to_stamp
-from tests.ros.fleets import NETWORK, Fleet
+from tests.ros.fleets import Fleet
+from tests.ros.kept_models import keep_models
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -29,16 +26,7 @@ SECOND_NS = 1_000_000_000
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder as a node leaves it that served round 7 of run "tiny"."""
-    from fed_models import build, state_arrays
-
-    folder = tmp_path_factory.mktemp("kept")
-    store = BlobStore(folder / "models")
-    path = store.scratch()
-    write_tensors(path, state_arrays(build("adabins_s", NETWORK)))
-    config = RunConfig("fedavg", {}, "depth", "adabins_s", NETWORK, {}, total_rounds=9, seed=0)
-    blobs = {"global": store.put_file(path)}
-    save_plan(store, FleetPlan("tiny", config, 7, False, {}, (), blobs, ("global",)))
-    return folder / "models"
+    return keep_models(tmp_path_factory.mktemp("kept") / "models")
 
 
 class Camera:
