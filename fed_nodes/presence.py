@@ -49,6 +49,12 @@ class AggregatorPresence:
         elif known and not step:
             self._logger.info(f"an aggregator is on {self._fleet} again")
 
+    def judged(self, level: str, text: str) -> tuple[str, str]:
+        """Return level and text of diagnostics with the problem added."""
+        if not self.problem:
+            return level, text
+        return "warn" if level == "ok" else level, f"{text}; {self.problem}"
+
 
 class OtherAggregators:
     """Tells an aggregator of others on the same topics, which would share its robots' messages.

@@ -77,8 +77,7 @@ class Robot:
     ) -> None:
         self._config, self._instance = config, instance
         self._architecture, self._software, self._blob_service = architecture, software, blob_service
-        self._report = last_report
-        self._phase = RobotPhase.STARTING
+        self._report, self._phase = last_report, RobotPhase.STARTING
         self._text = self._run_id = self._kind = ""
         self._samples: ev.SamplesReady | None = None
         self._descriptors: dict[str, Descriptor] = {}
@@ -87,11 +86,9 @@ class Robot:
         self._retry_at_s = float("inf")
         self._progress = ev.Progress(0.0, float("nan"), 0.0)
         self._asked_s = self._heard_s = float("-inf")
-        self._refused = False  # it failed, and only because it was not taken
-        self._refuser = self._asked_run = ""
-        self._counting = False
+        self._refused, self._refuser, self._asked_run = False, "", ""  # refused: it failed only because of that
         self._refusals = self._resent = 0
-        self._forgotten = False  # the aggregator lost the run, its rounds may begin anew
+        self._counting = self._forgotten = False  # forgotten: the aggregator lost the run, its rounds may begin anew
         self._handlers: dict[type, Callable[[Any, float], list[ev.Effect]]] = {
             ev.Tick: self._on_tick,
             ev.SamplesReady: self._on_samples,
