@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from fed_msgs.msg import FleetStatus, LayerMask, RobotStatus, RoundPlan, SequenceDescriptor, UpdateReport
-from fed_msgs.srv import RegisterRobot
 from rclpy.node import Node
 
 import fed_core
 from fed_core import requests
 from fed_core.config import check, option
-from fed_core.errors import ConfigError, Refusal
+from fed_core.errors import ConfigError
 from fed_core.registry import check_name
 from fed_core.roles import events as ev
 from fed_core.roles import messages as roles
@@ -27,6 +26,7 @@ from fed_nodes.host import RoleHost, fetch_for, guarded
 from fed_nodes.presence import AggregatorPresence
 from fed_nodes.progress_log import ProgressLog
 from fed_nodes.recording.recorder import Recorder, RecorderConfig, samples_for
+from fed_nodes.registrar import Registrar
 from fed_nodes.robot_folder import RobotFolder
 from fed_nodes.timers import steady_timer
 from fed_nodes.training.jobs import Jobs
@@ -89,14 +89,13 @@ class RobotClientNode(Node):
         self._pausing = Pausing(self, yielding, lambda: self._jobs.pid, self._jobs.pause)
         self._channel = RosBlobChannel(self, self._folder.store)
         self._channel.serve(self._service)
-        self._read_service = ""
         self._open_topics()
         self._diagnostics = Diagnostics(self, self._config.robot_id, self._health)
 
     def _carriers(self) -> dict[type, Callable[[Any], Any]]:
         return {
             ev.CountSamples: lambda e: self._count(),
-            ev.Register: self._register,
+            ev.Register: lambda e: self._registrar.ask(e),
             ev.Describe: self._describe,
             ev.PublishDescriptor: lambda e: self._descriptor_pub.publish(convert.descriptor_to_msg(e.message)),
             ev.FetchBlob: self._fetch,
@@ -114,7 +113,7 @@ class RobotClientNode(Node):
         self._report_pub = self.create_publisher(UpdateReport, f"{fleet}/updates", qos.LATCHED)
         self._mask_pub = self.create_publisher(LayerMask, f"{fleet}/masks", qos.LATCHED)
         self._status_pub = self.create_publisher(RobotStatus, f"{fleet}/robot_status", qos.STATUS)
-        self._registrar: Any = self.create_client(RegisterRobot, f"{fleet}/register")
+        self._registrar = Registrar(self, fleet, self._host.post)
         self.create_subscription(RoundPlan, f"{fleet}/round", guarded(self, convert.plan_from_msg, feed), qos.LATCHED)
         self.create_subscription(
             FleetStatus, f"{fleet}/status", guarded(self, convert.fleet_from_msg, self._on_fleet), qos.LATCHED
@@ -141,31 +140,13 @@ class RobotClientNode(Node):
 
     # ---- fleet ---------------------------------------------------------------------------------------------------
 
-    def _register(self, effect: ev.Register) -> None:
-        if not self._registrar.service_is_ready():
-            self.get_logger().info(
-                f"waiting for an aggregator on {self._registrar.srv_name}", throttle_duration_sec=10.0
-            )
-            return
-        future = self._registrar.call_async(convert.registration_to_request(effect.registration))
-        future.add_done_callback(self._on_registered)
-
-    def _on_registered(self, future: Any) -> None:
-        response = future.result()
-        if response is None:
-            return
-        if response.code == 0:
-            self._read_service = response.read_service
-        reply = roles.RegistrationReply(Refusal(response.code), response.text, response.run_id, response.descriptor)
-        self._host.post(reply)
-
     def _on_fleet(self, status: roles.FleetStatus) -> None:
         if self._role.run_id in ("", status.run_id):
             self._presence.heard()
         self._host.feed(status)
 
     def _fetch(self, effect: ev.FetchBlob) -> None:
-        fetch_for(self._channel, self._host, effect.blob, self._read_service)
+        fetch_for(self._channel, self._host, effect.blob, self._registrar.read_service)
 
     def _train(self, effect: ev.StartTraining) -> None:
         samples = self._samples(job=f"{effect.plan.run_id}_{effect.plan.round}")
@@ -208,8 +189,7 @@ class RobotClientNode(Node):
         if self._recorder is not None:
             values |= self._recorder.values()
             level, text = self._recorder.judged(level, text)
-        if self._presence.problem:
-            level, text = "warn" if level == "ok" else level, f"{text}; {self._presence.problem}"
+        level, text = self._presence.judged(level, text)
         return level, text, {**values, **self._pausing.values(), **self._warning.values()}
 
     def destroy_node(self) -> None:
