@@ -51,6 +51,7 @@ NODES: dict[str, list[Row]] = {
     "aggregator": [
         Row(PUB, PLAN, "fed_msgs/msg/RoundPlan", "LATCHED", "the current round: who trains what, from which models"),
         Row(PUB, "<fleet_ns>/status", "fed_msgs/msg/FleetStatus", "LATCHED", "state of run and robots"),
+        Row(SUB, "<fleet_ns>/status", "fed_msgs/msg/FleetStatus", "LATCHED", "whether another aggregator runs there"),
         Row(SUB, "<fleet_ns>/descriptors", "fed_msgs/msg/SequenceDescriptor", "UPDATES", "descriptors of the robots"),
         Row(SUB, "<fleet_ns>/updates", "fed_msgs/msg/UpdateReport", "UPDATES", "manifests of trained updates"),
         Row(SUB, "<fleet_ns>/robot_status", "fed_msgs/msg/RobotStatus", "STATUS", "heartbeats"),
