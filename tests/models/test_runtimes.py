@@ -102,6 +102,7 @@ def test_arguments_of_another_size_are_run_by_pytorch() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)  # a compiler of C++ is at work
 @pytest.mark.parametrize("runtime", ["compile", "onnx"])
 def test_adabins_gives_the_same_depth(runtime: str) -> None:
     from fed_models import build

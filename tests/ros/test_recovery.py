@@ -123,7 +123,7 @@ def test_asked_to_stop_at_any_moment(fleet: Fleet, name: str, number: int) -> No
     moment_s = random.uniform(0.0, 3.0)
     wait_s(watcher, moment_s)
     owned, young = segments(process.pid), children(process.pid)
-    assert process.stop(number, timeout_s=8.0) == 0, (moment_s, process.output)
+    assert process.stop(number, timeout_s=15.0) == 0, (moment_s, process.output)
     process.close()
     assert not any(map(alive, young))
     assert "Traceback" not in "".join(process.output), (moment_s, process.output)
