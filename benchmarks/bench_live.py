@@ -13,8 +13,10 @@ inference node, and a camera that publishes rendered frames and notes when their
 - ``train_latency_ratio_p95``: latency (sent to received) with training over latency without, by turns: the median over
   the turns of p95 over p95; ``training_cpu``, ``idle_cpu``: CPUs that the training process got meanwhile;
 - ``cold_start_s``: start of the process to the first depth received, with a cached model and no aggregator;
-- ``rss_growth``: largest resident memory of the inference node in a soak with training beside, over that after the
-  first minute; ``drops_agree``: the node counts as dropped as many frames as the subscriber misses.
+- ``rss_growth``: resident memory of the inference node in a soak with training beside: the median of the last two
+  minutes over that of the second and third; ``rss_mb``, ``rss_peak_mb``: the median of all, and the most at any time (two
+  networks, while one takes over from the other); ``drops_agree``: the node counts as dropped as many frames as the
+  subscriber misses.
 
 ``python benchmarks/bench_live.py`` takes 30 minutes, 20 of them the soak; ``--parts overhead,cold`` a few.
 """
@@ -156,7 +158,8 @@ def soak(fleet: Fleet, minutes: float) -> dict[str, Any]:
         "rss_growth": _growth(kinds["inference"]),
         "rss_growth_robot": _growth(kinds["robot"]),
         "rss_growth_trainer": _growth(kinds["trainer"]),
-        "rss_mb": round(max(size for _, size in kinds["inference"]) / 1e6, 1),
+        "rss_mb": round(float(np.median([size for _, size in kinds["inference"]])) / 1e6, 1),
+        "rss_peak_mb": round(max(size for _, size in kinds["inference"]) / 1e6, 1),
         "soak_min": minutes,
         "soak_frames": len(told["sent"]),
         "soak_missed": missed,
@@ -169,9 +172,10 @@ def soak(fleet: Fleet, minutes: float) -> dict[str, Any]:
 
 
 def _growth(rows: Sequence[tuple[float, int]]) -> float | None:
-    """Return the largest size after the first minute over the size then."""
-    later = [size for second, size in rows if second >= 60.0]
-    return round(max(later) / later[0], 4) if later else None
+    """Return the median size of the last two minutes over that of the second and third."""
+    early = [size for second, size in rows if 60.0 <= second < 180.0]
+    late = [size for second, size in rows if second >= rows[-1][0] - 120.0]
+    return round(float(np.median(late) / np.median(early)), 4) if early else None
 
 
 def main() -> None:
