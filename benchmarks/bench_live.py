@@ -14,8 +14,8 @@ inference node, and a camera that publishes rendered frames and notes when their
   the turns of p95 over p95; ``training_cpu``, ``idle_cpu``: CPUs that the training process got meanwhile;
 - ``cold_start_s``: start of the process to the first depth received, with a cached model and no aggregator;
 - ``rss_growth``: resident memory of the inference node in a soak with training beside: the median of the last two
-  minutes over that of the second and third; ``rss_mb``, ``rss_peak_mb``: the median of all, and the most at any time (two
-  networks, while one takes over from the other); ``drops_agree``: the node counts as dropped as many frames as the
+  minutes over that of the second and third; ``rss_mb``, ``rss_peak_mb``: the median of all, and the most at any time
+  (two networks, while one takes over from the other); ``drops_agree``: the node counts as dropped as many frames as the
   subscriber misses.
 
 ``python benchmarks/bench_live.py`` takes 30 minutes, 20 of them the soak; ``--parts overhead,cold`` a few.
