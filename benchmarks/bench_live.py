@@ -15,8 +15,9 @@ inference node, and a camera that publishes rendered frames and notes when their
 - ``cold_start_s``: start of the process to the first depth received, with a cached model and no aggregator;
 - ``rss_growth``: resident memory of the inference node in a soak with training beside: the median of the last two
   minutes over that of the second and third; ``rss_mb``, ``rss_peak_mb``: the median of all, and the most at any time
-  (two networks, while one takes over from the other); ``drops_agree``: the node counts as dropped as many frames as the
-  subscriber misses.
+  (two networks, while one takes over from the other); ``own_growth``: the same without what is shared with others
+  (the middleware's segments fill up to their size, 8 MB each);
+- ``drops_agree``: in the soak the node counts as dropped as many frames as the subscriber misses.
 
 ``python benchmarks/bench_live.py`` takes 30 minutes, 20 of them the soak; ``--parts overhead,cold`` a few.
 """
@@ -136,6 +137,7 @@ def training(fleet: Fleet) -> dict[str, Any]:
 def soak(fleet: Fleet, minutes: float) -> dict[str, Any]:
     """Return how memory and counts behave while the camera runs and a robot trains rounds."""
     kinds: dict[str, list[tuple[float, int]]] = {"inference": [], "robot": [], "trainer": []}
+    own: dict[str, list[tuple[float, int]]] = {kind: [] for kind in kinds}
     with fleet.aggregator(), fleet.robot() as robot, fleet.inference() as node:
         fleet.camera.until_depth()
         start, before = time.monotonic(), fleet.counts()
@@ -147,7 +149,9 @@ def soak(fleet: Fleet, minutes: float) -> dict[str, Any]:
             for kind, pid in (("inference", node.pid), ("robot", robot.pid), ("trainer", robot.trainer_pid())):
                 if pid:
                     with suppress(psutil.NoSuchProcess):  # a training process may end at any time
-                        kinds[kind].append((now, psutil.Process(pid).memory_info().rss))
+                        found = psutil.Process(pid).memory_info()
+                        kinds[kind].append((now, found.rss))
+                        own[kind].append((now, found.rss - found.shared))
             if kinds["inference"]:
                 print(f"{now / 60.0:5.1f} min  {kinds['inference'][-1][1] / 1e6:.1f} MB", end="\r", flush=True)
         after, rounds = fleet.counts(), fleet.rounds()
@@ -156,6 +160,9 @@ def soak(fleet: Fleet, minutes: float) -> dict[str, Any]:
     delays = np.array(list(told["delays_ms"].values()))
     return {
         "rss_growth": _growth(kinds["inference"]),
+        "own_growth": _growth(own["inference"]),
+        "own_growth_robot": _growth(own["robot"]),
+        "own_growth_trainer": _growth(own["trainer"]),
         "rss_growth_robot": _growth(kinds["robot"]),
         "rss_growth_trainer": _growth(kinds["trainer"]),
         "rss_mb": round(float(np.median([size for _, size in kinds["inference"]])) / 1e6, 1),
