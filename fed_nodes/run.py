@@ -5,6 +5,7 @@ start, and would not the next time either, so that a supervisor need not try aga
 """
 
 import contextlib
+import gc
 import os
 import queue
 import signal
@@ -56,14 +57,7 @@ def main(*make_nodes: Callable[[], Node]) -> int:
     try:
         for make_node in make_nodes:
             nodes.append(make_node())
-        for node in nodes:
-            _warn_of_unknown(node)
-        if len(nodes) == 1:
-            executor = SingleThreadedExecutor()
-            executor.add_node(nodes[0])
-            executor.spin()
-        else:
-            _spin_each(nodes, spinning)
+        _spin(nodes, spinning)
     except (KeyboardInterrupt, ExternalShutdownException, Finished):
         pass
     except FedError as err:
@@ -74,6 +68,10 @@ def main(*make_nodes: Callable[[], Node]) -> int:
             raise
     finally:
         _clean_up(nodes, spinning, whole=len(nodes) == len(make_nodes))
+        # What a callback that was broken off still holds keeps the participant, and its shared memory, beyond the end.
+        nodes.clear()
+        spinning.clear()
+        gc.collect()
     return code
 
 
@@ -108,6 +106,16 @@ class _Spinning:
         """Wait for the callback that runs, then stop."""
         self._executor.shutdown(timeout_sec=0.0)
         self._thread.join(_STOP_S)
+
+
+def _spin(nodes: Sequence[Node], spinning: list[_Spinning]) -> None:
+    for node in nodes:
+        _warn_of_unknown(node)
+    if len(nodes) > 1:
+        _spin_each(nodes, spinning)
+    executor = SingleThreadedExecutor()
+    executor.add_node(nodes[0])
+    executor.spin()
 
 
 def _spin_each(nodes: Sequence[Node], spinning: list[_Spinning]) -> None:

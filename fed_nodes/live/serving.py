@@ -210,6 +210,9 @@ class ServingThread:
         self._orders.put(None)
         for thread in self._running:
             thread.join(_STOP_S)
+        # A thread that still imports or builds must not keep the node, and its shared memory, beyond the end.
+        self._on_result, self._on_error = _nobody, _nobody
+        self._ready = self._serving = None
 
     # ---- the thread that predicts --------------------------------------------------------------------------------
 
@@ -227,8 +230,8 @@ class ServingThread:
                 self._serving = ready
                 self._guarded(partial(ready.use, ready.live))
                 self._orders.put(give_back_memory)
-            elif frame is not None and self._serving is not None:
-                self._not_predicted = self._guarded(partial(self._predict, frame, self._serving.live))
+            elif frame is not None and (serving := self._serving) is not None:
+                self._not_predicted = self._guarded(partial(self._predict, frame, serving.live))
                 self._count(frame, not self._not_predicted)
 
     def _predict(self, frame: _Frame, live: LiveNetwork) -> None:
@@ -321,6 +324,10 @@ class ServingThread:
         if self._device == "cuda" and not has_gpu:
             raise ConfigError("device is cuda, but PyTorch sees no GPU; set device to auto or cpu")
         return torch.device("cuda" if has_gpu and self._device != "cpu" and self._runtime != "onnx" else "cpu")
+
+
+def _nobody(_: Any) -> None:
+    """Take what comes after the end."""
 
 
 def give_back_memory() -> None:
