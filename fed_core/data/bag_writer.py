@@ -34,6 +34,7 @@ def write_bag(
     depth_encoding: str = "32FC1",
     storage: str = "mcap",
     compress: bool = False,
+    on_progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Path:
     """Write all frames of a sequence to a new rosbag2 folder.
 
@@ -47,6 +48,7 @@ def write_bag(
         depth_encoding: "32FC1" (metres) or "16UC1" (millimetres).
         storage: "mcap" or "sqlite3".
         compress: zstd chunks (MCAP only).
+        on_progress: called with frames done and frames in all.
 
     Returns:
         The folder.
@@ -59,6 +61,7 @@ def write_bag(
     try:
         for index in range(len(sequence)):
             writer.add(sequence[index])
+            on_progress(index + 1, len(sequence))
         writer.close()
     except BaseException:
         writer.discard()
@@ -81,16 +84,7 @@ def record_once(
     part = path.with_name(f"{path.name}.part")
     shutil.rmtree(part, ignore_errors=True)
     path.parent.mkdir(parents=True, exist_ok=True)
-    writer = BagWriter(part)
-    try:
-        for index in range(len(sequence)):
-            writer.add(sequence[index])
-            on_progress(index + 1, len(sequence))
-        writer.close()
-    except BaseException:
-        writer.discard()
-        raise
-    return part.rename(path)
+    return write_bag(sequence, part, on_progress=on_progress).rename(path)
 
 
 class BagWriter:

@@ -23,7 +23,7 @@ from rosbags.rosbag2 import WriterError as WriterError2
 from rosbags.rosbag2.enums import CompressionFormat, CompressionMode
 
 from fed_core.data.bag_files import BagFile
-from fed_core.data.bag_writer import BagWriter
+from fed_core.data.bag_writer import write_bag
 from fed_core.data.message_types import CarriedType, TypeFinder, kept, to_ros1, to_ros2
 from fed_core.data.open import BAG, find_reader, open_sequence
 from fed_core.errors import DataError, FedError
@@ -291,15 +291,7 @@ def _write_frames(source: Path, target: Target, on_progress: Progress) -> Conver
     if target.form == ROS1:
         raise DataError(f"{source} is no bag: its frames are written as mcap or sqlite3, which can be converted then")
     with _appearing(target) as path:
-        writer = BagWriter(path, storage=target.form, compress=target.compress)
-        try:
-            for index in range(len(sequence)):
-                writer.add(sequence[index])
-                on_progress(index + 1, len(sequence))
-            writer.close()
-        except BaseException:
-            writer.discard()
-            raise
+        write_bag(sequence, path, storage=target.form, compress=target.compress, on_progress=on_progress)
     return Converted(3 * len(sequence), 3)
 
 

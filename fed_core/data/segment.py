@@ -1,11 +1,15 @@
 """Parts of a sequence, and which of its frames are worth training on."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 
 from fed_core.data.sequence import DepthSequence
 from fed_core.data.units import valid_share
 from fed_core.errors import DataError
 from fed_core.types import DepthFrame
+
+S = TypeVar("S")
 
 
 class Segment:
@@ -50,6 +54,13 @@ class Segment:
     def place(self, index: int) -> int:
         """Return the index that frame ``index`` has in the whole."""
         return self._indices[index]
+
+
+def whole_of(sequence: DepthSequence, kind: type[S]) -> tuple[S, Callable[[int], int]] | None:
+    """Return the recording of a kind that a sequence is, or is a part of, and where its frames are in that; or None."""
+    if isinstance(sequence, Segment) and isinstance(sequence.whole, kind):
+        return sequence.whole, sequence.place
+    return (sequence, lambda index: index) if isinstance(sequence, kind) else None
 
 
 @dataclass(frozen=True)

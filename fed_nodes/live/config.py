@@ -1,7 +1,7 @@
 """Parameters of the inference node."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from rclpy.lifecycle import LifecycleNode
@@ -13,7 +13,7 @@ from fed_nodes.live.bev import BevStream
 from fed_nodes.live.depth import DepthStream
 from fed_nodes.live.detection import DetectionStream
 from fed_nodes.live.streams import Stream
-from fed_nodes.sensing.rigs import CameraMount, Mount, rig_from_tree
+from fed_nodes.sensing.rigs import CameraMount, Mount, lidar_option, rig_from_tree, rig_option
 from fed_nodes.sensing.scan_rigs import scan_rig_from_tree
 from fed_nodes.sensing.sensors import COMPRESSED, RAW
 
@@ -53,14 +53,8 @@ class InferenceConfig:
         False, help="task depth: take the lens distortion out of images, as training on LiDAR or stereo depth does"
     )
     cloud: bool = option(False, help="task depth: also publish it as a cloud of coloured points, depth/points")
-    rig: Mapping[str, CameraMount] = field(
-        default_factory=dict,
-        metadata={"help": "cameras of a vehicle by topic prefix, as YAML (docs/live_bev.md); empty = one camera"},
-    )
-    lidar: Mapping[str, Mount] = field(
-        default_factory=dict,
-        metadata={"help": "task detection: the LiDAR by topic prefix, as YAML (docs/live_detection.md); empty = none"},
-    )
+    rig: Mapping[str, CameraMount] = rig_option()
+    lidar: Mapping[str, Mount] = lidar_option()
     min_score: float = option(0.1, help="boxes with a lower score are not published", low=0.0, high=1.0, live=True)
     base_frame: str = option("base_link", help="frame of the vehicle, in which rig tells where its cameras are")
     sync_slop_s: float = option(0.02, help="largest time between the messages of a rig", unit="s", low=0.0, high=10.0)

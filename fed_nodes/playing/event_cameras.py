@@ -10,7 +10,7 @@ from std_msgs.msg import Header
 
 from fed_core.data.m3ed.calibration import EVENT_LEFT, CameraCalibration
 from fed_core.data.m3ed.sequence import M3edSequence
-from fed_core.data.segment import Segment
+from fed_core.data.segment import whole_of
 from fed_core.data.sequence import DepthSequence
 from fed_nodes import qos
 from fed_nodes.convert.images import depth_to_msg, info_to_msg, to_stamp
@@ -23,11 +23,8 @@ NATIVE_DEPTH = "prophesee/left/depth/image_raw"
 
 def event_cameras(node: Node, sequence: DepthSequence, *, reliable: bool) -> "EventCameras | None":
     """Return the publisher of the event cameras of an M3ED recording, or of a part of one; None for others."""
-    if isinstance(sequence, Segment) and isinstance(sequence.whole, M3edSequence):
-        return EventCameras(node, sequence.whole, sequence.place, reliable=reliable)
-    if isinstance(sequence, M3edSequence):
-        return EventCameras(node, sequence, lambda index: index, reliable=reliable)
-    return None
+    found = whole_of(sequence, M3edSequence)
+    return None if found is None else EventCameras(node, *found, reliable=reliable)
 
 
 class EventCameras:

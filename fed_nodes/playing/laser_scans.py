@@ -9,7 +9,7 @@ from sensor_msgs.msg import PointCloud2
 from std_msgs.msg import Header
 
 from fed_core.data.readers.kitti_lidar import KittiScans
-from fed_core.data.segment import Segment
+from fed_core.data.segment import whole_of
 from fed_core.data.sequence import DepthSequence
 from fed_nodes import qos
 from fed_nodes.convert.clouds import points_to_msg
@@ -24,11 +24,8 @@ FRAME = "velodyne"
 
 def laser_scans(node: Node, sequence: DepthSequence, *, reliable: bool) -> "LaserScans | None":
     """Return the publisher of the scans of a KITTI recording, or of a part of one; None for others."""
-    if isinstance(sequence, Segment) and isinstance(sequence.whole, KittiScans):
-        return LaserScans(node, sequence.whole, sequence.place, reliable=reliable)
-    if isinstance(sequence, KittiScans):
-        return LaserScans(node, sequence, lambda index: index, reliable=reliable)
-    return None
+    found = whole_of(sequence, KittiScans)
+    return None if found is None else LaserScans(node, *found, reliable=reliable)
 
 
 class LaserScans:

@@ -4,7 +4,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ from fed_nodes.recording.sample_stores import AnyFrame, DepthStore, SampleStore,
 from fed_nodes.sensing.frames import FrameOptions, FramePairer, pair_frames, sensor_names
 from fed_nodes.sensing.labelled_scans import LabelledScans, scan_topics
 from fed_nodes.sensing.labelled_sets import LabelledSets, set_topics
-from fed_nodes.sensing.rigs import CameraMount, Mount, rig_from_tree
+from fed_nodes.sensing.rigs import CameraMount, Mount, lidar_option, rig_from_tree, rig_option
 from fed_nodes.sensing.scan_rigs import scan_rig_from_tree
 from fed_nodes.sensing.sensors import SensorTopic, first_problem, health_values
 from fed_nodes.timers import steady_timer
@@ -59,14 +59,8 @@ class RecorderConfig(FrameOptions, KeyframeOptions, SetOptions):
     )
     slop_s: float = option(0.02, help="largest time between the messages of a frame", unit="s", low=0.0, high=1.0)
     reliable_sensors: bool = option(False, help="ask the sensor publishers for reliable delivery (replays)")
-    rig: Mapping[str, CameraMount] = field(
-        default_factory=dict,
-        metadata={"help": "cameras of a vehicle by topic prefix, as YAML (docs/live_bev.md); empty = one camera"},
-    )
-    lidar: Mapping[str, Mount] = field(
-        default_factory=dict,
-        metadata={"help": "task detection: the LiDAR by topic prefix, as YAML (docs/live_detection.md); empty = none"},
-    )
+    rig: Mapping[str, CameraMount] = rig_option()
+    lidar: Mapping[str, Mount] = lidar_option()
     known_cells: str = option(
         SECTOR, help="task bev: cells that the cameras of a rig look at", choices=(SECTOR, FOV, OFF)
     )

@@ -6,7 +6,7 @@ Networks count in CARLA's axes, in which y points to the right and cameras look 
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -95,6 +95,18 @@ class Rig:
         if wrong and known_cells == SECTOR:
             text = f"rig: sectors are those of the ids 0 to 3, not of {', '.join(wrong)}"
             raise ConfigError(f"{text}; choose their ids, or known_cells fov or {OFF}")
+
+
+def rig_option() -> Any:
+    """Return the field ``rig`` of a node's configuration: mounts by the topic prefix of their camera."""
+    text = "cameras of a vehicle by topic prefix, as YAML (docs/live_bev.md); empty = one camera"
+    return field(default_factory=dict, metadata={"help": text})
+
+
+def lidar_option() -> Any:
+    """Return the field ``lidar`` of a node's configuration: the mount by its topic prefix."""
+    text = "task detection: the LiDAR by topic prefix, as YAML (docs/live_detection.md); empty = none"
+    return field(default_factory=dict, metadata={"help": text})
 
 
 def is_topic(name: str) -> bool:
