@@ -100,12 +100,14 @@ class Watcher:
                 pytest.fail(f"no such message on {topic} within {timeout_s} s; last: {str(last)[:600]}")
             return found[0]
 
-    def until(self, condition: Callable[[], Any], timeout_s: float = 20.0) -> Any:
+    def until(
+        self, condition: Callable[[], Any], timeout_s: float = 20.0, tell: Callable[[], str] = lambda: "not true"
+    ) -> Any:
         """Return the first true value of ``condition``, asked again whenever the graph changes or 50 ms passed."""
         deadline_s = time.monotonic() + timeout_s
         while not (value := condition()):
             if time.monotonic() > deadline_s:
-                pytest.fail(f"not true within {timeout_s} s")
+                pytest.fail(f"{tell()} within {timeout_s} s")
             with self._changed:
                 self._changed.wait(0.05)
         return value
