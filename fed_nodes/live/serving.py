@@ -5,7 +5,6 @@ warmed up beside the one that serves; between two frames it takes its place, so 
 PyTorch is imported by the second thread.
 """
 
-import ctypes
 import math
 import os
 import queue
@@ -23,6 +22,7 @@ from fed_core.roles.messages import RunConfig
 from fed_core.strategies.base import make_strategy
 from fed_core.types import Array, Descriptor, ModelSignature
 from fed_core.wire.codec import open_tensors
+from fed_nodes.live.allocator import give_back_memory
 
 #: Frames that latency is told of.
 _WINDOW = 256
@@ -328,13 +328,6 @@ class ServingThread:
 
 def _nobody(_: Any) -> None:
     """Take what comes after the end."""
-
-
-def give_back_memory() -> None:
-    """Return what was freed to the system: glibc keeps the memory of networks that came and went, round after round."""
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-    if trim is not None:
-        trim(0)
 
 
 def _weights(model: LiveModel, signature: ModelSignature) -> dict[str, Array]:

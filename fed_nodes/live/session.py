@@ -26,6 +26,7 @@ from fed_core.wire.codec import load_memory
 from fed_nodes import qos
 from fed_nodes.convert import fleet as convert
 from fed_nodes.host import RoleHost
+from fed_nodes.live.allocator import keep_freed_memory
 from fed_nodes.live.config import InferenceConfig
 from fed_nodes.live.drift import DriftWatch
 from fed_nodes.live.fleet_models import FleetModels
@@ -36,7 +37,7 @@ from fed_nodes.sensing.sensors import first_problem, health_values
 from fed_nodes.timers import steady_timer
 
 #: Time after which the interpreter lets another thread go on [s].
-_SWITCH_S = 0.001
+_SWITCH_S = 0.0002
 
 
 class LiveInference:
@@ -70,6 +71,7 @@ class LiveInference:
         # Else a thread that is ready to predict or to publish may wait 5 ms for one that loads a network.
         opened.callback(sys.setswitchinterval, sys.getswitchinterval())
         sys.setswitchinterval(_SWITCH_S)
+        keep_freed_memory()
         store = self._store = BlobStore(config.state_dir)
         self._serving = ServingThread(
             config.threads, self._on_result, self._on_error, config.runtime, device=config.device

@@ -139,7 +139,7 @@ def test_prediction_and_training_see_the_same_image() -> None:
     task.predict(network, rgb)
 
     batch = task.batch(task.prepare([frame(np.ones((21, 33)), rgb)], network), [0])
-    torch.testing.assert_close(network.seen[0], batch.image)
+    assert torch.equal(network.seen[0], batch.image)
 
 
 def test_augmentation_follows_the_generator_and_leaves_its_input() -> None:
