@@ -28,7 +28,10 @@ setup(
     python_requires=">=3.10,<3.13",
     packages=find_packages(include=["fed_*"]) + find_packages("models"),
     package_dir={"fed_models": "models/fed_models"},
-    package_data={"fed_core": ["py.typed", "study/report/*.jinja"], "fed_models": ["py.typed", "cards/*"]},
+    package_data={
+        "fed_core": ["py.typed", "study/report/*.jinja", "study/report/*.js"],
+        "fed_models": ["py.typed", "cards/*"],
+    },
     data_files=[
         ("share/ament_index/resource_index/packages", [f"resource/{PACKAGE}"]),
         (f"share/{PACKAGE}", ["package.xml"]),

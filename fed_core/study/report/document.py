@@ -1,12 +1,12 @@
-"""What a report is made of: sections of paragraphs, tables and pictures, and their Markdown.
+"""What a report is made of: sections of paragraphs, tables, pictures and charts, and their Markdown.
 
 All text is plain; it is escaped where it is written, so names from a study cannot break the page.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 _NUMBER = re.compile(r"–?|as above|[-+]?\d[\d.]*(e[-+]\d+)?( ± [\d.]+| of \d+)?")
 
@@ -67,7 +67,24 @@ class Picture:
     caption: str
 
 
-Block: TypeAlias = "Paragraph | Table | Picture"
+@dataclass(frozen=True)
+class Chart:
+    """Numbers as an interactive plot, and as a table for those who do not see it or run no script.
+
+    Attributes:
+        figure: ``data`` and ``layout`` of plotly, plain JSON; a text in it is shown by plotly, so it must be escaped.
+        alt: what it shows, for those who do not see it.
+        caption: what one must know to read it.
+        table: the same numbers.
+    """
+
+    figure: Mapping[str, Any]
+    alt: str
+    caption: str
+    table: Table
+
+
+Block: TypeAlias = "Paragraph | Table | Picture | Chart"
 
 
 @dataclass(frozen=True)
@@ -94,6 +111,11 @@ class Report:
     def pictures(self) -> list[Picture]:
         """All pictures, in order."""
         return [block for section in self.sections for block in section.blocks if isinstance(block, Picture)]
+
+    @property
+    def charts(self) -> list[Chart]:
+        """All charts, in order."""
+        return [block for section in self.sections for block in section.blocks if isinstance(block, Chart)]
 
 
 def rows_of(*rows: tuple[str, ...]) -> tuple[tuple[Entry, ...], ...]:
@@ -123,6 +145,8 @@ def _block_lines(block: Block, images: str) -> Iterator[str]:
     elif isinstance(block, Picture):
         yield f"![{escape(block.alt)}]({images}/{block.name}.png)"
         yield f"*{escape(block.caption)}*"
+    elif isinstance(block, Chart):
+        yield from _block_lines(block.table, images)
     elif block.folded:
         yield f"<details><summary>{escape(block.caption)}</summary>"
         yield _table(block)

@@ -1,6 +1,5 @@
 """Put a study's report together and write it: Markdown with pictures beside it, and one HTML file without any."""
 
-import base64
 from collections.abc import Mapping
 from dataclasses import replace
 from itertools import groupby
@@ -13,6 +12,7 @@ from fed_core.study.report.bev.sections import REPORT as BEV
 from fed_core.study.report.depth.sections import REPORT as DEPTH
 from fed_core.study.report.detection.sections import REPORT as DETECTION
 from fed_core.study.report.document import Block, Paragraph, Picture, Report, Section, to_markdown
+from fed_core.study.report.html import to_html
 from fed_core.study.report.overview import overview, without_folders
 from fed_core.study.report.results import Study, folder_name, read_study
 from fed_core.study.report.task import TaskReport
@@ -98,21 +98,6 @@ def _write_pictures(report: Report, folder: Path, prefix: str) -> Report:
 
     sections = (replace(s, blocks=tuple(stored(block) for block in s.blocks)) for s in report.sections)
     return replace(report, sections=tuple(sections))
-
-
-def to_html(report: Report) -> str:
-    """Return the report as one page that loads nothing: styles and pictures are inside."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-    loader = FileSystemLoader(Path(__file__).parent)
-    environment = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True)
-    environment.filters["kind"] = lambda block: type(block).__name__
-    environment.filters["data_url"] = _data_url
-    return environment.get_template("page.html.jinja").render(report=report)
-
-
-def _data_url(png: bytes) -> str:
-    return "data:image/png;base64," + base64.b64encode(png).decode("ascii")
 
 
 def summary(folder: Path) -> "RichTable":
