@@ -12,6 +12,7 @@ import typer
 
 from fed_cli.main import app
 from fed_core.config import to_tree
+from fed_core.plugins import PREFIX
 
 if TYPE_CHECKING:
     from fed_core.strategies.base import Strategy
@@ -52,10 +53,15 @@ def describe(name: str, cls: "type[Strategy]") -> dict[str, Any]:
         "paper": cls.paper,
         "summary": _SOURCE.sub("", text.partition("\n")[0]).rstrip("."),
         "text": text,
-        "file": cls.__module__.replace(".", "/") + ".py",
+        "file": _file(cls.__module__),
         "descriptor": cls.descriptor,
         "options": options(cls),
     }
+
+
+def _file(module: str) -> str:
+    own = str(sys.modules[module].__file__) if module.startswith(PREFIX) else ""
+    return own or module.replace(".", "/") + ".py"
 
 
 def options(cls: type) -> list[dict[str, Any]]:

@@ -8,13 +8,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Generic, TypeVar
 
+from fed_core import plugins
 from fed_core.errors import UnknownNameError
 
 T = TypeVar("T")
 
 
 class Registry(Generic[T]):
-    """Classes by name; the modules of ``package`` are imported on first use.
+    """Classes by name; the modules of ``package`` and the plugins (:mod:`fed_core.plugins`) are imported on first use.
 
     Args:
         kind: what is registered, for messages ("strategy").
@@ -53,8 +54,11 @@ class Registry(Generic[T]):
         return sorted(self._entries)
 
     def _load(self) -> None:
-        if self._loaded:
-            return
+        if not self._loaded:
+            self._load_package()
+        plugins.load()
+
+    def _load_package(self) -> None:
         package = importlib.import_module(self._package)
         for module in pkgutil.iter_modules(package.__path__):
             if not module.name.startswith("_"):
@@ -63,7 +67,7 @@ class Registry(Generic[T]):
 
 
 def check_name(kind: str, name: str, package: str) -> None:
-    """Refuse a name that no module of a package registers.
+    """Refuse a name that no module of a package and no plugin registers.
 
     The modules are read, not imported: those of networks and tasks load PyTorch.
 
@@ -79,6 +83,6 @@ def check_name(kind: str, name: str, package: str) -> None:
     folders = spec.submodule_search_locations if spec is not None else None
     texts = [path.read_text(encoding="utf-8") for folder in folders or () for path in Path(folder).rglob("*.py")]
     entry = re.compile(rf"""^@{kind}s\.register\(["'](\w+)["']\)""", re.MULTILINE)
-    known = sorted({found for text in texts for found in entry.findall(text)})
-    if known and name not in known:
+    known = sorted({found for text in (*texts, *plugins.texts()) for found in entry.findall(text)})
+    if texts and known and name not in known:
         raise UnknownNameError(f"no {kind} is called {name!r}; known: {', '.join(known)}")

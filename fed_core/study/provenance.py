@@ -7,6 +7,7 @@ from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 
+from fed_core import plugins
 from fed_core.data.open import SourceConfig
 from fed_core.study.scenario import StudySequence
 
@@ -16,13 +17,15 @@ _DIGITS = 16
 
 @lru_cache(maxsize=1)
 def code_digest() -> str:
-    """Return 16 hexadecimal digits of the SHA-256 of our sources, as they are installed."""
+    """Return 16 hexadecimal digits of the SHA-256 of our sources, as they are installed, and of all plugins."""
     hasher = hashlib.sha256()
     for package in _PACKAGES:
         spec = find_spec(package)
         for root in sorted(spec.submodule_search_locations or ()) if spec else ():
             for path in sorted(Path(root).rglob("*.py")):
                 hasher.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes())
+    for path in plugins.files():
+        hasher.update(path.name.encode() + b"\0" + path.read_bytes())
     return hasher.hexdigest()[:_DIGITS]
 
 
