@@ -35,6 +35,8 @@ class Aggregator:
         descriptor: kind of descriptor the strategy needs, or None.
         snapshot: state of an interrupted run.
         now_s: monotonic time.
+        status_on_demand: say only that the fleet's state changed, and leave it to the driver when to ask for it; it
+            costs time for each robot of the fleet.
     """
 
     def __init__(
@@ -46,7 +48,9 @@ class Aggregator:
         descriptor: str | None,
         snapshot: Snapshot | None = None,
         now_s: float = 0.0,
+        status_on_demand: bool = False,
     ) -> None:
+        self._status_on_demand = status_on_demand
         saved = snapshot or Snapshot()
         self._config, self._run_id, self._run, self._kind = config, run_id, run, descriptor
         self._model: ModelSignature | None = saved.initial.signature if saved.initial else None
@@ -317,7 +321,14 @@ class Aggregator:
         left = self._config.round_deadline_s - (now_s - self._round_start_s)
         return replace(self._plan, deadline_s=max(left, 0.001))
 
-    def _phase(self) -> str:
+    @property
+    def round(self) -> int:
+        """The current round; 0 before the first."""
+        return self._plan.round if self._plan else 0
+
+    @property
+    def phase(self) -> str:
+        """What the fleet is doing."""
         if self._failed:
             return "failed"
         if self._aggregating:
@@ -329,7 +340,7 @@ class Aggregator:
         return "registering" if len(self._members) < self._config.min_robots else "describing"
 
     def _waiting_for(self, now_s: float) -> str:
-        phase = self._phase()
+        phase = self.phase
         if phase == "starting":
             return "the initial model"
         if phase == "registering":
@@ -345,7 +356,11 @@ class Aggregator:
             return "updates of " + ", ".join(r + (" (away)" if r in away else "") for r in rest)
         return ""
 
-    def _status(self, now_s: float) -> ev.PublishFleetStatus:
+    def _status(self, now_s: float) -> ev.Effect:
+        return ev.FleetChanged() if self._status_on_demand else ev.PublishFleetStatus(self.fleet_status(now_s))
+
+    def fleet_status(self, now_s: float) -> FleetStatus:
+        """Return the state of the whole fleet at monotonic time ``now_s`` [s]."""
         states = tuple(
             RobotState(
                 robot_id=robot_id,
@@ -360,16 +375,13 @@ class Aggregator:
             )
             for robot_id, member in sorted(self._members.items())
         )
-        round_number = self._plan.round if self._plan else 0
-        return ev.PublishFleetStatus(
-            FleetStatus(
-                run_id=self._run_id,
-                phase=self._phase(),
-                round=round_number,
-                total_rounds=self._run.total_rounds,
-                strategy=self._run.strategy,
-                expected_robots=self._config.min_robots,
-                robots=states,
-                waiting_for=self._waiting_for(now_s),
-            )
+        return FleetStatus(
+            run_id=self._run_id,
+            phase=self.phase,
+            round=self.round,
+            total_rounds=self._run.total_rounds,
+            strategy=self._run.strategy,
+            expected_robots=self._config.min_robots,
+            robots=states,
+            waiting_for=self._waiting_for(now_s),
         )

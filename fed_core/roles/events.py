@@ -195,6 +195,11 @@ class PublishFleetStatus:
 
 
 @dataclass(frozen=True)
+class FleetChanged:
+    """The fleet's state is another one; an aggregator says so whose driver asks for the state itself."""
+
+
+@dataclass(frozen=True)
 class ReplyRegistration:
     """Answer the registration that is being handled; accepted ones get a blob service."""
 

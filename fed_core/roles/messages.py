@@ -5,6 +5,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -230,3 +231,12 @@ class FleetStatus:
     expected_robots: int
     robots: tuple[RobotState, ...]
     waiting_for: str
+
+    def state_of(self, robot_id: str) -> RobotState | None:
+        """Return how the aggregator sees one robot; None where it does not know it."""
+        return self._by_id.get(robot_id)
+
+    @cached_property
+    def _by_id(self) -> dict[str, RobotState]:
+        """Every robot of a simulation looks itself up in the same status."""
+        return {robot.robot_id: robot for robot in self.robots}

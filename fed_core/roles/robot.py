@@ -303,7 +303,7 @@ class Robot:
         self._heard_s = now_s
         if self._phase < RobotPhase.WAITING or self._phase is RobotPhase.FAILED:
             return []
-        mine = next((r for r in event.robots if r.robot_id == self._config.robot_id), None)
+        mine = event.state_of(self._config.robot_id)
         if mine is None:
             self._refusals, self._forgotten = 0, True
             return [*self._interrupt(RobotPhase.REGISTERING), *self._register(now_s)]

@@ -1,7 +1,7 @@
 """A whole federation in one process: the same roles as on robots, without ROS and without waiting.
 
-Time is a counter, the network is a function call, robots train one after the other. With equal seeds it gives the same
-models as the fleet on ROS 2.
+Time is a counter and the network is a function call; what robots compute is done by an engine. With equal seeds it
+gives the same models as the fleet on ROS 2, with every engine.
 """
 
 import fcntl
@@ -19,15 +19,18 @@ from fed_core.bookkeeping import RunBook
 from fed_core.config import to_tree
 from fed_core.data.bag_writer import record_once
 from fed_core.data.open import SourceConfig, open_source
-from fed_core.errors import ConfigError, DataError, StoreError, StrategyError
+from fed_core.errors import ConfigError, DataError, FedError, StoreError, StrategyError
 from fed_core.fleet import FleetConfig
 from fed_core.roles import events as ev
 from fed_core.roles.aggregator import Aggregator
 from fed_core.roles.messages import FleetPlan, FleetStatus, Registration, RegistrationReply, RobotPhase, RobotStatus
 from fed_core.roles.robot import Robot, RobotConfig
+from fed_core.simulation.engines import Answer, Engine, Job, LocalEngine
 from fed_core.training.jobs import Toolbox, run_job
 
 AGGREGATOR = ""
+#: The fleet's state costs time for each robot, so it is told after every change of so large a part of the fleet.
+_TOLD_PART = 16
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,7 @@ class Simulation:
         on_view: called with every status.
         on_plan: called with the plan of every round that begins, and with the final one; their blobs are in the store.
         threads: CPU threads of training.
+        engine: carries out the robots' work, which is not closed here; default: this process, one robot at a time.
     """
 
     def __init__(
@@ -61,8 +65,11 @@ class Simulation:
         on_view: Callable[[SimulationView], None] = lambda view: None,
         on_plan: Callable[[FleetPlan], None] = lambda plan: None,
         threads: int = 2,
+        engine: Engine | None = None,
     ) -> None:
         self._fleet, self._base, self._folder, self._toolbox = fleet, base, folder, toolbox
+        self._entries = {entry.id: entry for entry in fleet.robots}
+        self._engine = LocalEngine(toolbox) if engine is None else engine
         self._on_view, self._on_plan, self._threads = on_view, on_plan, threads
         self._queue: deque[tuple[str, ev.Event]] = deque()
         self._now_s = 0.0
@@ -72,8 +79,14 @@ class Simulation:
         config = replace(fleet.aggregator, min_robots=len(fleet.robots), round_deadline_s=0.0, liveness_s=3600.0)
         snapshot = self._book.snapshot()
         self._aggregator = Aggregator(
-            config, fleet.run, run, descriptor=self._book.strategy.descriptor, snapshot=snapshot
+            config,
+            fleet.run,
+            run,
+            descriptor=self._book.strategy.descriptor,
+            snapshot=snapshot,
+            status_on_demand=True,
         )
+        self._changes, self._told = 0, ("", -1)
         self._robots = {
             entry.id: Robot(
                 RobotConfig(robot_id=entry.id, task=fleet.task),
@@ -96,11 +109,12 @@ class Simulation:
     def _run(self) -> FleetPlan:
         if self._initial_missing:
             request = requests.initial_model(self._fleet.run_config(), self._book.store)
-            self._post(AGGREGATOR, self._work(request))
+            made = run_job(request.kind, request.arguments, self._toolbox, lambda share, loss, speed: None)
+            self._post(AGGREGATOR, request.finish(made))
         final: FleetPlan | None = None
         for _ in range(100):  # ticks without anything else to do
             self._tick()
-            while self._queue:
+            while self._queue or self._take_answer():
                 recipient, event = self._queue.popleft()
                 role = self._robots[recipient] if recipient else self._aggregator
                 for effect in role.handle(event, self._now_s):
@@ -126,8 +140,15 @@ class Simulation:
     def _post(self, recipient: str, event: ev.Event) -> None:
         self._queue.append((recipient, event))
 
-    def _work(self, request: requests.JobRequest, on_progress: Callable[..., None] = lambda *args: None) -> ev.Event:
-        return request.finish(run_job(request.kind, request.arguments, self._toolbox, on_progress))
+    def _take_answer(self) -> bool:
+        """Post what the oldest job gave; False where no job is left."""
+        answer = self._engine.next()
+        if answer is None:
+            return False
+        if answer.error is not None:
+            raise _told_of(answer) from answer.error
+        self._post(answer.job.robot_id, answer.job.request.finish(answer.result))
+        return True
 
     def _carry_out(self, who: str, effect: ev.Effect) -> None:
         handlers: Mapping[type, Callable[[str, Any], None]] = {
@@ -135,7 +156,7 @@ class Simulation:
             ev.FetchBlob: self._fetch,
             ev.CancelFetch: lambda _, e: None,  # fetches end at once
             ev.PublishPlan: lambda _, e: self._publish(e.plan),
-            ev.PublishFleetStatus: lambda _, e: self._tell(e.status),
+            ev.FleetChanged: lambda _, e: self._note_change(),
             ev.ReplyRegistration: lambda _, e: self._reply(e.registration, e.reply),
             ev.SaveInitialModel: lambda _, e: self._book.save_initial(e.model),
             ev.SaveRobot: lambda _, e: self._book.save_robot(e),
@@ -171,7 +192,14 @@ class Simulation:
         for robot_id in self._robots:
             self._post(robot_id, event)
 
-    def _tell(self, status: FleetStatus) -> None:
+    def _note_change(self) -> None:
+        """Tell the fleet's state to onlookers and robots: at once in a small fleet, now and then in a large one."""
+        self._changes += 1
+        now = (self._aggregator.phase, self._aggregator.round)
+        if now == self._told and self._changes * _TOLD_PART < len(self._robots):
+            return
+        self._changes, self._told = 0, now
+        status = self._aggregator.fleet_status(self._now_s)
         self._on_view(SimulationView(fleet=status))
         self._broadcast(status)
 
@@ -187,7 +215,7 @@ class Simulation:
         self._post(AGGREGATOR, run_aggregation(job, self._book.strategy, self._book.store))
 
     def _samples(self, robot_id: str) -> requests.Samples:
-        entry = next(entry for entry in self._fleet.robots if entry.id == robot_id)
+        entry = self._entries[robot_id]
         if entry.source is None:
             raise ConfigError(f"robot {robot_id!r} has no source; a simulation needs one for each robot")
         source = entry.source
@@ -212,13 +240,11 @@ class Simulation:
     def _count(self, who: str, effect: ev.CountSamples) -> None:
         network, task = self._fleet.network, self._fleet.task
         request = requests.count_samples(self._samples(who), task, network.name, network.options)
-        try:
-            self._post(who, self._work(request))
-        except (ConfigError, DataError) as err:  # its recordings, of which only the folder is told
-            raise type(err)(f"robot {who}: {err}") from err
+        self._engine.submit(Job(who, request))
 
     def _describe(self, who: str, effect: ev.Describe) -> None:
-        self._post(who, self._work(requests.describe(self._samples(who), self._fleet.task, effect.kind, who)))
+        request = requests.describe(self._samples(who), self._fleet.task, effect.kind, who)
+        self._engine.submit(Job(who, request))
 
     def _train(self, who: str, effect: ev.StartTraining) -> None:
         local = {"threads": self._threads, "device": "auto"}
@@ -231,7 +257,15 @@ class Simulation:
                 if isinstance(effect, ev.PublishStatus):
                     self._on_view(SimulationView(robot=effect.status))
 
-        self._post(who, self._work(request, progress))
+        self._engine.submit(Job(who, request, progress))
+
+
+def _told_of(answer: Answer) -> FedError:
+    """Return a job's error; one about recordings tells only their folder, so the robot is named, too."""
+    err = answer.error
+    if answer.job.request.kind == "count" and isinstance(err, ConfigError | DataError):
+        return type(err)(f"robot {answer.job.robot_id}: {err}")
+    return err or FedError("no answer")
 
 
 def _locked(folder: Path, book: RunBook) -> IO[str]:
