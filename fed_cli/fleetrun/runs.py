@@ -2,7 +2,8 @@
 
 import json
 import sqlite3
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -72,12 +73,23 @@ def read_run(folder: Path) -> RunRecord:
     Raises:
         StoreError: there is no journal, or it is broken.
     """
+    with open_journal(folder) as journal:
+        return _record(journal)
+
+
+@contextmanager
+def open_journal(folder: Path) -> Iterator[sqlite3.Connection]:
+    """Give the journal of ``folder`` for reading; what is wrong in it while it is read is an error of the folder.
+
+    Raises:
+        StoreError: there is no journal, or it is broken.
+    """
     path = folder / JOURNAL
     if not path.is_file():
         raise StoreError(f"{folder} holds no {JOURNAL}; name the folder of a run")
     try:
         with closing(sqlite3.connect(f"file:{quote(str(path.absolute()))}?mode=ro", uri=True)) as journal:
-            return _record(journal)
+            yield journal
     except (sqlite3.Error, ValueError, KeyError, TypeError) as err:
         raise StoreError(f"cannot read the journal {path}: {err}; it is broken or of another version") from err
 

@@ -22,9 +22,18 @@ def encode(figure: "Figure", dpi: int = 120, max_bytes: int = MAX_BYTES) -> byte
     """Return the figure as PNG, with fewer colours and then fewer pixels until it fits ``max_bytes``."""
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=dpi)
-    if buffer.tell() <= max_bytes:
-        return buffer.getvalue()
-    image = Image.open(buffer).convert("RGB")
+    return shrink(buffer.getvalue(), max_bytes)
+
+
+def shrink(png: bytes, max_bytes: int) -> bytes:
+    """Return a PNG with fewer colours and then fewer pixels until it fits ``max_bytes``; one that fits as it is.
+
+    Raises:
+        OSError: it is no picture.
+    """
+    if len(png) <= max_bytes:
+        return png
+    image = Image.open(io.BytesIO(png)).convert("RGB")
     data = _save(image)
     while len(data) > max_bytes and min(image.size) > 64:
         image = image.resize((image.width * 5 // 6, image.height * 5 // 6), Image.Resampling.LANCZOS)
