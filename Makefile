@@ -8,7 +8,7 @@ PYTEST_ARGS ?=
 BIN := $(abspath $(VENV))/bin
 export OMP_NUM_THREADS ?= 1
 
-SOURCES := fed_core models/fed_models fed_nodes fed_cli
+SOURCES := fed_core models/fed_models fed_nodes fed_cli fed_flower
 WORDS := $(SOURCES) $(wildcard tests benchmarks examples launch scripts config msgs docs *.md) Makefile setup.py .github
 
 .PHONY: help setup setup-detection demo test test-fast lint format ws clean

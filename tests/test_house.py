@@ -13,7 +13,7 @@ import pytest
 import fed_core
 
 ROOT = Path(__file__).resolve().parents[1]
-PACKAGES = ("fed_core", "models/fed_models", "fed_nodes", "fed_cli")
+PACKAGES = ("fed_core", "models/fed_models", "fed_nodes", "fed_cli", "fed_flower")
 FOLDERS = (*PACKAGES, "tests", "benchmarks", "examples", "launch", "scripts")
 MAX_FILE, MAX_FUNCTION, MAX_NODE, MAX_LAUNCH, MAX_POSITIONAL = 400, 40, 150, 80, 5
 DRAWERS = {"utils", "helpers", "common", "misc", "util", "helper"}

@@ -1,0 +1,73 @@
+"""A Flower app's configuration: its run config names a fleet file, a node's own config says which robot it is.
+
+Run config (``[tool.flwr.app.config]`` or ``flwr run --run-config``): ``fleet`` path of a fleet file, ``folder`` of the
+run, ``threads`` and ``device`` of training. Node config (``flower-supernode --node-config``): ``partition-id``, the
+robot's place in the fleet file (simulations set it), or ``robot-id``; ``data``, the robot's own recording.
+"""
+
+import hashlib
+import json
+from dataclasses import replace
+from pathlib import Path
+
+from flwr.app import Context, UserConfig
+
+from fed_core import requests
+from fed_core.config import to_tree
+from fed_core.data.bag_writer import record_once
+from fed_core.data.open import SourceConfig, open_source
+from fed_core.errors import ConfigError
+from fed_core.fleet import FleetConfig, RobotEntry, load_fleet
+from fed_flower.client_app import FlowerRobot
+
+
+def fleet_of(run_config: UserConfig) -> tuple[FleetConfig, Path]:
+    """Return the fleet that a run config names, and the folder that relative paths of its sources start from."""
+    named = run_config.get("fleet")
+    if not isinstance(named, str) or not named:
+        raise ConfigError('the run config names no fleet; add fleet = "/path/to/fleet.yaml"')
+    return load_fleet(Path(named)), Path(named).parent
+
+
+def folder_of(run_config: UserConfig) -> Path:
+    """Return the run's folder."""
+    return Path(str(run_config.get("folder", "runs/flower")))
+
+
+def robot_of(context: Context) -> FlowerRobot:
+    """Return the robot that a node stands for."""
+    fleet, base = fleet_of(context.run_config)
+    entry = _entry(fleet, context.node_config)
+    own = context.node_config.get("data")
+    source = SourceConfig(data=str(own)) if own is not None else entry.source
+    if source is None:
+        where = "the fleet file names none, and neither does data in the node config"
+        raise ConfigError(f"robot {entry.id!r} has no recording: {where}")
+    if entry.frames and own is None:
+        source = replace(source, stop=(source.start or 0) + entry.frames * source.step)
+    if source.generated is not None:
+        source = _recorded(source, base, folder_of(context.run_config) / "robots" / entry.id)
+    threads, device = context.run_config.get("threads", 1), context.run_config.get("device", "auto")
+    return FlowerRobot(entry.id, requests.Samples(source, base), int(threads), str(device))
+
+
+def _entry(fleet: FleetConfig, node_config: UserConfig) -> RobotEntry:
+    named, place = node_config.get("robot-id"), node_config.get("partition-id")
+    known = [entry.id for entry in fleet.robots]
+    if named is not None:
+        if named not in known:
+            raise ConfigError(f"robot-id is {named!r} in the node config; the fleet file knows {', '.join(known)}")
+        return fleet.robots[known.index(str(named))]
+    if not isinstance(place, int):
+        raise ConfigError('the node config names no robot; add robot-id="NAME" or partition-id=NUMBER')
+    if not 0 <= place < len(known):
+        text = f"partition-id is {place}, but the fleet file has {len(known)} robot(s)"
+        raise ConfigError(f"{text}; start as many nodes (num-supernodes) as it has robots")
+    return fleet.robots[place]
+
+
+def _recorded(source: SourceConfig, base: Path, folder: Path) -> SourceConfig:
+    """Return the bag of a rendered source: robots record before they train, and so no job renders anything."""
+    digest = hashlib.sha256(json.dumps(to_tree(source), sort_keys=True).encode()).hexdigest()
+    path = (folder / f"samples-{digest[:12]}").absolute()
+    return SourceConfig(data=str(record_once(open_source(source, base), path)))
