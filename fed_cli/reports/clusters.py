@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from fed_cli.reports.history import History, Round
-from fed_cli.reports.plots import Grid, groups
+from fed_cli.reports.plots import COLOURS, Grid, groups
 from fed_cli.reports.tables import MISSING, evenly, left_out
 from fed_cli.reports.training import MOST_ROWS
 from fed_core.study.report.document import Block, Chart, Table, rows_of
@@ -47,13 +47,16 @@ def membership_chart(
         more: sentences that go with it, too.
     """
     texts = [[" ".join(map(str, ks)) for ks in row] for row in found.values()]
-    values = [[float(min(ks)) if ks else None for ks in row] for row in found.values()]
+    every = sorted({ks for row in found.values() for ks in row if ks})
+    values = [[float(every.index(ks)) if ks else None for ks in row] for row in found.values()]
     grid = Grid(list(found), columns, values, texts)
     rows = [(robot, *(text or MISSING for text in row)) for robot, row in zip(found, texts, strict=True)]
     return Chart(
         groups(grid, x_title=x_title),
         alt,
-        "Numbers: the clusters of a robot, of which it may have several; the first gives the colour." + more,
+        "Numbers: the clusters of a robot, of which it may have several. One colour: the same clusters"
+        + (f" (of {len(every)} sets; colours come again)." if len(every) > len(COLOURS) else ".")
+        + more,
         Table("Who learned with whom", ("Robot", *(f"{x_title} {c}" for c in columns)), rows_of(*rows)),
     )
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from fed_cli.fleetrun.figures import words_of
 from fed_cli.reports.history import History
-from fed_cli.reports.plots import Line, bars
+from fed_cli.reports.plots import named_bars
 from fed_cli.reports.runs import facts
 from fed_cli.reports.settings import difference_table
 from fed_cli.reports.sources import Source
@@ -22,6 +22,8 @@ def comparison(sources: Sequence[Source]) -> list[Section]:
     histories = [history for source in sources for history in source.histories if history.trained]
     studies = [source for source in sources if source.study is not None]
     found: list[Block] = []
+    if len(sources) > 1 and histories:  # one demo tells its runs itself
+        found.append(facts(histories))
     if len(histories) > 1:
         found += _runs(histories)
     found += _scores([source for source in sources if source.summary])
@@ -32,7 +34,6 @@ def comparison(sources: Sequence[Source]) -> list[Section]:
 
 
 def _runs(histories: Sequence[History]) -> Iterator[Block]:
-    yield facts(histories)
     same = _by_method(histories)
     curves = {name: [_curve(history) for history in runs] for name, runs in same.items()}
     yield curves_chart(curves, "training loss", f"{len(histories)} runs")
@@ -73,15 +74,10 @@ def _costs(same: dict[str, list[History]]) -> Chart:
         sent.append(up / _MB)
         given.append(down / _MB)
         rows.append((name, size(up), size(down), with_spread(seconds)))
-    shown = range(len(rows))
     return Chart(
-        bars(
-            [Line("robots send", list(shown), sent), Line("robots are given", list(shown), given)],
-            x_title="run, as in the table",
-            y_title="megabytes in a round",
-        ),
+        named_bars(list(same), {"robots send": sent, "robots are given": given}, title="megabytes in a round"),
         "Bytes of a round: " + "; ".join(f"{name}: {up} and {down}" for name, up, down, _ in rows),
-        "Mean over the rounds, all robots together. The runs are numbered from 0 as the rows of the table.",
+        "Mean over the rounds, all robots together.",
         Table("Bytes and seconds of a round", ("Run", "Robots send", "Robots are given", "Seconds"), rows_of(*rows)),
     )
 

@@ -30,16 +30,17 @@ def build(paths: Sequence[Path], bags: Sequence[Path] = ()) -> Report:
         StoreError: a journal is broken.
     """
     sources = read_sources(paths)
-    found = comparison(sources)
-    for source in sources:
-        found += _sections(source, prefix="" if len(sources) == 1 else f"{source.name}: ")
+    beside = comparison(sources)
+    single = [one for source in sources for one in _sections(source, f"{source.name}: " if len(sources) > 1 else "")]
+    # Of one demo one wants to know first what it was; of several runs, how they compare.
+    found = [*single[:1], *beside, *single[1:]] if len(sources) == 1 else [*beside, *single]
     pictures = [picture for bag in bags for picture in _drawn(bag)]
     if pictures:
         found.append(Section("Predictions in recordings", tuple(pictures)))
     return Report(_title(sources), tuple(found))
 
 
-def _sections(source: Source, *, prefix: str) -> list[Section]:
+def _sections(source: Source, prefix: str) -> list[Section]:
     if source.study is None:
         return sections(source, prefix=prefix)
     return [replace(one, title=f"{prefix}{one.title}") for one in study_sections(source.study)]

@@ -75,18 +75,34 @@ def lines(found: Sequence[Line], *, x_title: str, y_title: str) -> Figure:
 def bars(found: Sequence[Line], *, x_title: str, y_title: str) -> Figure:
     """Return bars on top of each other."""
     traces = [
-        {
-            "type": "bar",
-            "name": shown(line.name),
-            "x": list(line.places),
-            "y": list(line.values),
-            "marker": {"color": COLOURS[place % len(COLOURS)], "pattern": {"shape": ("", "/", ".")[place % 3]}},
-        }
-        for place, line in enumerate(found)
+        {**_bar(place, line.name), "x": list(line.places), "y": list(line.values)} for place, line in enumerate(found)
     ]
     layout = _layout(_LINE_PX, x_title, y_title, len(found))
     layout["xaxis"].update(_whole_numbers(found))
     return {"data": traces, "layout": {**layout, "barmode": "stack"}}
+
+
+def named_bars(names: Sequence[str], found: Mapping[str, Sequence[float]], *, title: str) -> Figure:
+    """Return a lying bar for each name, made of several parts.
+
+    Args:
+        names: of the bars, from above.
+        found: lengths of all bars, by part.
+        title: what the lengths are.
+    """
+    places = list(range(len(names)))
+    traces = [
+        {**_bar(place, part), "orientation": "h", "y": places, "x": list(lengths)}
+        for place, (part, lengths) in enumerate(found.items())
+    ]
+    layout = _grid_layout(Grid(names, (), ()), title)
+    layout["xaxis"] = {"title": {"text": shown(title)}, "rangemode": "tozero"}
+    return {"data": traces, "layout": {**layout, "barmode": "stack", "showlegend": True}}
+
+
+def _bar(place: int, name: str) -> Figure:
+    marker = {"color": COLOURS[place % len(COLOURS)], "pattern": {"shape": ("", "/", ".")[place % 3]}}
+    return {"type": "bar", "name": shown(name), "marker": marker}
 
 
 def fields(grids: Mapping[str, Grid], *, x_title: str, unit: str, low: float = 0.0, high: float = 1.0) -> Figure:
@@ -222,7 +238,7 @@ def _layout(height_px: int, x_title: str, y_title: str, legends: int) -> Figure:
         "xaxis": {"title": {"text": shown(x_title)}},
         "yaxis": {"title": {"text": shown(y_title)}},
         "showlegend": legends > 1,
-        "legend": {"orientation": "h", "y": -0.2, "yanchor": "top", "x": 0.0},
+        "legend": {"orientation": "h", "y": -0.2, "yanchor": "top", "x": 0.0, "traceorder": "normal"},
         "hovermode": "closest",
     }
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias
 
-_NUMBER = re.compile(r"–?|as above|[-+]?\d[\d.]*(e[-+]\d+)?( ± [\d.]+| of \d+)?")
+_NUMBER = re.compile(r"–?|as above|[-+]?\d[\d.]*(e[-+]\d+)?( ± [\d.]+(e[-+]\d+)?| of \d+| [kMGT]?B)?")
 
 
 class Entry(NamedTuple):
