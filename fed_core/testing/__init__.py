@@ -1,0 +1,1 @@
+"""Tests for code that other people write: what every strategy must keep to."""
