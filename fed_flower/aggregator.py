@@ -21,8 +21,9 @@ from fed_core.types import Descriptor
 
 #: Flower prints what this logger is told.
 log = logging.getLogger("flwr")
-#: A round is closed by hand, when Flower has all replies it will get; the role's clock then moves on by two seconds.
-_DEADLINE_S, _STEP_S = 1.0, 2.0
+#: The role's clock moves on by this when Flower has all replies that it will get.
+_STEP_S = 1.0
+_LIVENESS_S = 3600.0
 
 Answer = tuple[Registration, Descriptor | None]
 
@@ -38,11 +39,11 @@ class FlowerAggregator:
     """
 
     def __init__(self, run_id: str, run: RunConfig, folder: Path, *, min_updates: int = 1) -> None:
-        self.run_id, self.run, self._min_updates = run_id, run, min_updates
+        self.run_id, self.run = run_id, run
+        self._min_updates = self._enough = min_updates
         self.book = RunBook(folder, run_id, run)
-        self._snapshot = self.book.snapshot()
-        self.plan: FleetPlan | None = self._snapshot.plan
-        self.log: Mapping[str, Any] = {}
+        self.plan: FleetPlan | None = self.book.snapshot().plan
+        self._asked: FleetPlan | None = None
         self._role: Aggregator | None = None
         self._status: FleetStatus | None = None
         self._now_s = 0.0
@@ -52,13 +53,6 @@ class FlowerAggregator:
     def kind(self) -> str:
         """Kind of descriptor that robots must send; "" = none."""
         return self.book.strategy.descriptor or ""
-
-    @property
-    def open_plan(self) -> FleetPlan:
-        """The plan of the round that is to be trained."""
-        if self.plan is None:
-            raise StrategyError("the run has not begun; no robot registered")
-        return self.plan
 
     @property
     def finished(self) -> bool:
@@ -84,11 +78,12 @@ class FlowerAggregator:
             text = f"{len(good)} of at least {min_robots} robots can take part"
             raise StrategyError("; ".join([text, *reasons]))
         wanted = max(1, len(good))
+        self._enough = min(self._min_updates, wanted)
         config = AggregatorConfig(
             min_robots=wanted,
-            min_updates=min(self._min_updates, wanted),
-            round_deadline_s=_DEADLINE_S,
-            liveness_s=3600.0,
+            min_updates=self._enough,
+            round_deadline_s=0.0,
+            liveness_s=_LIVENESS_S,
         )
         self._role = Aggregator(
             config, self.run_id, self.run, descriptor=self.kind or None, snapshot=self.book.snapshot()
@@ -109,17 +104,25 @@ class FlowerAggregator:
         """Offer an update; a bad one is told and left out."""
         self._post(report)
 
-    def close_round(self) -> bool:
-        """End the round with the updates that came; return whether enough did."""
-        before = self.plan
-        if self._same_round(before):
-            self._now_s += _STEP_S
-            self._post(ev.Tick())
-        return not self._same_round(before)
+    def open_round(self) -> FleetPlan:
+        """Return the plan of the round that Flower runs next; :meth:`close_round` ends it."""
+        if self.plan is None:
+            raise StrategyError("the run has not begun; no robot registered")
+        self._asked = self.plan
+        return self.plan
 
-    def _same_round(self, plan: FleetPlan | None) -> bool:
-        now = self.plan
-        return plan is not None and now is not None and (plan.round, plan.finished) == (now.round, now.finished)
+    def close_round(self) -> bool:
+        """End the round, if it has not ended yet, with the updates that came; return whether enough did."""
+        if self._still_open():
+            self._now_s += _STEP_S
+            # Now, and not before, the deadline has passed: the round does not wait for the others any more.
+            for deadline_s in (_STEP_S, 0.0):
+                self._post(ev.LimitsChanged(self._enough, deadline_s, _LIVENESS_S))
+        return not self._still_open()
+
+    def _still_open(self) -> bool:
+        asked, now = self._asked, self.plan
+        return asked is None or now is None or (asked.round, asked.finished) == (now.round, now.finished)
 
     def _judge(self, registration: Registration) -> tuple[Refusal, str]:
         initial = self.book.initial()
@@ -150,7 +153,7 @@ class FlowerAggregator:
             ev.CheckUpdate: lambda e: self._queue.append(self.book.check(e)),
             ev.SaveUpdate: self.book.save_update,
             ev.StartAggregation: self._aggregate,
-            ev.CommitRound: self._commit,
+            ev.CommitRound: self.book.commit,
         }
         handlers[type(effect)](effect)
 
@@ -163,7 +166,3 @@ class FlowerAggregator:
     def _aggregate(self, effect: ev.StartAggregation) -> None:
         job = self.book.plan_aggregation(effect)
         self._queue.append(run_aggregation(job, self.book.strategy, self.book.store))
-
-    def _commit(self, effect: ev.CommitRound) -> None:
-        self.book.commit(effect)
-        self.log = effect.outcome.log

@@ -12,7 +12,7 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Strategy as FlowerStrategy
 
 from fed_core import requests
-from fed_core.errors import ConfigError, FedError, Refusal, RefusedError, StrategyError
+from fed_core.errors import ConfigError, Refusal, RefusedError, StrategyError, WireError
 from fed_core.fleet import FleetConfig
 from fed_core.roles import events as ev
 from fed_core.roles.messages import FleetPlan, RunConfig, UpdateReport
@@ -62,6 +62,7 @@ class FedPerceptionStrategy(FlowerStrategy):
         self._tools = toolbox or default_toolbox
         self._nodes: dict[int, str] = {}  # robot of each node that registered
         self._begun = False
+        self._seeded: ev.InitialModel | None = None
 
     @classmethod
     def from_fleet(cls, fleet: FleetConfig, folder: Path | str, **options: Any) -> "FedPerceptionStrategy":
@@ -118,19 +119,21 @@ class FedPerceptionStrategy(FlowerStrategy):
         self._take_initial(arrays)
         self._register_new(grid)
         config["server-round"] = server_round
-        return self._orders(self._aggregator.open_plan, config)
+        return self._orders(self._aggregator.open_round(), config)
 
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message]
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
         """Count the updates and close the round; None where too few came, and the round is then repeated."""
-        figures = [told for reply in replies if (told := self._count(reply)) is not None]
-        if not self._aggregator.close_round():
-            log.warning("round %d stays open: %d usable update(s), too few", server_round, len(figures))
+        for reply in replies:
+            self._count(reply)
+        closed = self._aggregator.book.closed() if self._aggregator.close_round() else None
+        if closed is None:
+            log.warning("round %d has too few updates; the next one repeats it", server_round)
             return None, None
-        samples = sum(trained.num_samples for trained in figures)
-        loss = sum(trained.loss * trained.num_samples for trained in figures) / max(samples, 1)
-        metrics = MetricRecord({"num-examples": samples, "loss": loss, "updates": len(figures)})
+        samples = sum(report.num_samples for report in closed.reports)
+        loss = sum(report.loss * report.num_samples for report in closed.reports) / samples
+        metrics = MetricRecord({"num-examples": samples, "loss": loss, "updates": len(closed.reports)})
         return self._global(), metrics
 
     def configure_evaluate(
@@ -153,35 +156,29 @@ class FedPerceptionStrategy(FlowerStrategy):
     # ---- start ---------------------------------------------------------------------------------------------------
 
     def _initial(self) -> ev.InitialModel:
-        """Return the initial model, built from the seed where there is none yet."""
-        book = self._aggregator.book
-        known = book.initial()
+        """Return the run's initial model; before it has one, that of the run's seed."""
+        known = self._aggregator.book.initial() or self._seeded
         if known is None:
-            request = requests.initial_model(self._run, book.store)
-            known = self._built(request)
-            book.save_initial(known)
+            request = requests.initial_model(self._run, self._aggregator.book.store)
+            answer = run_job(request.kind, request.arguments, self._tools(), lambda *progress: None)
+            event = request.finish(answer)
+            if not isinstance(event, ev.InitialModel):
+                raise TypeError(f"the initial model came as {type(event).__name__}")
+            known = self._seeded = event
         return known
-
-    def _built(self, request: requests.JobRequest) -> ev.InitialModel:
-        answer = run_job(request.kind, request.arguments, self._tools(), lambda *progress: None)
-        event = request.finish(answer)
-        if not isinstance(event, ev.InitialModel):
-            raise TypeError(f"the initial model came as {type(event).__name__}")
-        return event
 
     def _take_initial(self, arrays: ArrayRecord) -> None:
         """Start from the arrays that Flower was started with; a run that has begun has its own."""
-        if self._begun or self._aggregator.plan is not None:
+        book, known = self._aggregator.book, self._initial()
+        if book.initial() is not None:
             return
-        known = self._initial()
         tensors = from_record(arrays)
         try:
             check_specs(tensors, known.signature.tensors)
         except RefusedError as err:
             raise ConfigError(f"initial_arrays do not fit network {self._run.network}: {err}") from err
         ordered = {name: tensors[name] for name in known.signature.names}
-        store = self._aggregator.book.store
-        self._aggregator.book.save_initial(ev.InitialModel(store_tensors(ordered, store), known.signature))
+        book.save_initial(ev.InitialModel(store_tensors(ordered, book.store), known.signature))
 
     def _register_new(self, grid: Grid) -> None:
         """Ask nodes that are not known yet who they are."""
@@ -216,7 +213,7 @@ class FedPerceptionStrategy(FlowerStrategy):
             if registration.robot_id in self._nodes.values():
                 raise RefusedError(f"another node is called {registration.robot_id!r}", Refusal.DUPLICATE_ROBOT)
             answer = registration, protocol.read_descriptor(reply.content)
-        except FedError as err:
+        except WireError as err:
             log.warning("node %d does not take part: %s", node, err)
             return None
         self._nodes[node] = registration.robot_id
@@ -266,22 +263,22 @@ class FedPerceptionStrategy(FlowerStrategy):
     def _signature(self) -> ModelSignature:
         return self._initial().signature
 
-    def _count(self, reply: Message) -> protocol.Trained | None:
-        """Offer a robot's update to the aggregator; None and a warning where there is none that can be read."""
+    def _count(self, reply: Message) -> None:
+        """Offer a robot's update to the aggregator; a warning tells where there is none that can be read."""
         node = reply.metadata.src_node_id
         robot_id = self._nodes.get(node, f"node {node}")
         if reply.has_error():
             log.warning("robot %s: %s", robot_id, reply.error.reason)
-            return None
+            return
         try:
             trained = protocol.read_trained(reply.content)
             if trained.robot_id != robot_id:
                 raise RefusedError(f"an update of {trained.robot_id!r} came from it", Refusal.UNKNOWN_ROBOT)
-            self._aggregator.count(self._report(trained, reply.content))
-        except FedError as err:
+            report = self._report(trained, reply.content)
+        except WireError as err:  # one bad robot stops no round; what goes wrong here, on the server, does
             log.warning("robot %s: %s", robot_id, err)
-            return None
-        return trained if robot_id in self._aggregator.reported or self._aggregator.finished else None
+            return
+        self._aggregator.count(report)
 
     def _report(self, trained: protocol.Trained, content: RecordDict) -> UpdateReport:
         store = self._aggregator.book.store
