@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from fed_cli.reports.compare import comparison
-from fed_cli.reports.runs import sections
+from fed_cli.reports.runs import among_others, sections
 from fed_cli.reports.sources import Source, read_sources
 from fed_cli.reports.studies import study_sections
 from fed_core.errors import DataError, StoreError
@@ -31,19 +31,21 @@ def build(paths: Sequence[Path], bags: Sequence[Path] = ()) -> Report:
     """
     sources = read_sources(paths)
     beside = comparison(sources)
-    single = [one for source in sources for one in _sections(source, f"{source.name}: " if len(sources) > 1 else "")]
-    # Of one demo one wants to know first what it was; of several runs, how they compare.
-    found = [*single[:1], *beside, *single[1:]] if len(sources) == 1 else [*beside, *single]
+    if len(sources) == 1:  # of one demo one wants to know first what it was
+        single = sections(sources[0]) if sources[0].study is None else study_sections(sources[0].study)
+        found = [*single[:1], *beside, *single[1:]]
+    else:
+        found = [*beside, *(one for source in sources for one in _one_of_many(source))]
     pictures = [picture for bag in bags for picture in _drawn(bag)]
     if pictures:
         found.append(Section("Predictions in recordings", tuple(pictures)))
     return Report(_title(sources), tuple(found))
 
 
-def _sections(source: Source, prefix: str) -> list[Section]:
+def _one_of_many(source: Source) -> list[Section]:
     if source.study is None:
-        return sections(source, prefix=prefix)
-    return [replace(one, title=f"{prefix}{one.title}") for one in study_sections(source.study)]
+        return among_others(source)
+    return [replace(one, title=f"{source.name}: {one.title}") for one in study_sections(source.study)]
 
 
 def _title(sources: Sequence[Source]) -> str:

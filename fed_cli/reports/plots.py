@@ -238,7 +238,7 @@ def _layout(height_px: int, x_title: str, y_title: str, legends: int) -> Figure:
         "xaxis": {"title": {"text": shown(x_title)}},
         "yaxis": {"title": {"text": shown(y_title)}},
         "showlegend": legends > 1,
-        "legend": {"orientation": "h", "y": -0.2, "yanchor": "top", "x": 0.0, "traceorder": "normal"},
+        "legend": {"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0.0, "traceorder": "normal"},
         "hovermode": "closest",
     }
 

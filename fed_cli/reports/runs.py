@@ -131,12 +131,20 @@ def _pictures(source: Source) -> Iterator[Block]:
     )
 
 
-def sections(source: Source, *, prefix: str = "") -> list[Section]:
-    """Return the sections of a run or a demo; ``prefix`` goes before their titles."""
-    found = [Section(f"{prefix}What was run", tuple(head(source)))]
+def sections(source: Source) -> list[Section]:
+    """Return the sections of a run or a demo that is alone in its report."""
+    found = [Section("What was run", tuple(head(source)))]
     for history in source.histories:
-        one = len(source.histories) == 1
-        title = f"{prefix}Rounds" if one else f"Rounds of {history.name}"
+        title = "Rounds" if len(source.histories) == 1 else f"Rounds of {history.name}"
         found.append(Section(title, tuple(run_blocks(history))))
     last = demo_settings(source)
-    return [*found, *([Section(f"{prefix}Logs and versions", tuple(last))] if last else [])]
+    return [*found, *([Section("Logs and versions", tuple(last))] if last else [])]
+
+
+def among_others(source: Source) -> list[Section]:
+    """Return the sections of a run or a demo beside others: one for each run, so that many stay clear."""
+    if not source.is_demo:
+        blocks = [*map(Paragraph, source.notes), *(b for h in source.histories for b in run_blocks(h))]
+        return [Section(source.name, (*blocks, *demo_settings(source)))]
+    rounds = [Section(history.name, tuple(run_blocks(history))) for history in source.histories]
+    return [Section(source.name, (*head(source), *demo_settings(source))), *rounds]

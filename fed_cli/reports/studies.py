@@ -15,7 +15,7 @@ from fed_core.study.report.page import build
 from fed_core.study.report.results import Cell, Study, folder_name, is_ablation, number
 
 #: Most methods in one chart, and most methods whose layers are drawn.
-MOST_METHODS, _MOST_LAYERED = 12, 4
+MOST_METHODS, _MOST_LAYERED = 20, 4
 
 Curve = Sequence[tuple[int, float]]
 
@@ -109,7 +109,9 @@ def _memberships(study: Study, model: str) -> list[Block]:
     robots = sorted(order, key=lambda robot: (order[robot], robot))
     shown = evenly(robots, MOST_ROWS)
     found = {robot: [tuple(cells[label].result["memberships"].get(robot, ())) for label in labels] for robot in shown}
-    more = f" One column for each method, seed {cells[labels[0]].seed}."
+    more = (
+        f" One column for each method, seed {cells[labels[0]].seed}; clusters of one have nothing to do with another's."
+    )
     more += left_out(len(labels), len(cells), "methods") + left_out(len(shown), len(robots), "robots")
     alt = f"{model}: clusters of {len(shown)} robots with {', '.join(labels)}"
     return [membership_chart(found, labels, alt=alt, x_title="method", more=more)]
