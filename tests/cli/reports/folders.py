@@ -86,9 +86,7 @@ def _report(robot: str, number: int, place: int, *, masked: bool) -> dict[str, A
     }
 
 
-def _plan(
-    config: RunConfig, number: int, robots: Sequence[str], clusters: Mapping[str, tuple[int, ...]]
-) -> FleetPlan:
+def _plan(config: RunConfig, number: int, robots: Sequence[str], clusters: Mapping[str, tuple[int, ...]]) -> FleetPlan:
     loads = {r: tuple(f"cluster/{k}" for k in clusters.get(r, ())) or ("global",) for r in robots}
     keys = sorted({key for load in loads.values() for key in load})
     blobs = {key: BlobRef(f"{number:032x}{place:032x}", MODEL) for place, key in enumerate(keys)}

@@ -81,4 +81,6 @@ class Page(HTMLParser):
     @property
     def handlers(self) -> list[str]:
         """Attributes that would run a script."""
-        return [name for _, name, value in self.attributes if name.startswith("on") or re.match(r"\s*javascript:", value)]
+        return [
+            name for _, name, value in self.attributes if name.startswith("on") or re.match(r"\s*javascript:", value)
+        ]

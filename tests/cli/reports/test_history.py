@@ -75,5 +75,7 @@ def test_a_broken_journal_is_an_error_of_one_line(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "r")
     (folder / "journal.sqlite").write_bytes(b"no database at all, " * 100)
 
-    with pytest.raises(StoreError, match=r"^cannot read the journal .*r/journal.sqlite: .*; it is broken or of another"):
+    with pytest.raises(
+        StoreError, match=r"^cannot read the journal .*r/journal.sqlite: .*; it is broken or of another"
+    ):
         read_history(folder, "r")
