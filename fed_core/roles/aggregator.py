@@ -9,7 +9,7 @@ from typing import Any
 
 from fed_core.errors import Refusal, RefusedError
 from fed_core.roles import events as ev
-from fed_core.roles.membership import AggregatorConfig, Member, Snapshot, judge_registration
+from fed_core.roles.membership import AggregatorConfig, Member, Snapshot, judge_registration, with_refusals
 from fed_core.roles.messages import (
     FleetPlan,
     FleetStatus,
@@ -262,7 +262,7 @@ class Aggregator:
         warnings = event.log.get("warnings")
         return [
             *(ev.Log("warning", str(text)) for text in (warnings if isinstance(warnings, list) else [])),
-            ev.CommitRound(event),
+            ev.CommitRound(with_refusals(event, self._members)),
             ev.PublishPlan(self._with_deadline(now_s)),
             ev.Log("info", done),
             self._status(now_s),

@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from fed_core.config import check, option
 from fed_core.errors import ConfigError, Refusal
-from fed_core.roles.events import InitialModel
+from fed_core.roles.events import InitialModel, RoundOutcome
 from fed_core.roles.messages import FleetPlan, Registration, RunConfig, UpdateReport
 from fed_core.types import PROTOCOL_VERSION, Descriptor, ModelSignature
 
@@ -50,6 +50,7 @@ class Member:
     updates: int = 0
     last_round: int = 0
     refused: int = 0
+    refused_before: int = 0  # when the last round closed
     last_code: Refusal = Refusal.ACCEPTED
     last_text: str = ""
 
@@ -115,3 +116,13 @@ def judge_registration(
     if rival:
         return Refusal.DUPLICATE_ROBOT, f"a live robot is already called {event.robot_id!r}; choose another id"
     return Refusal.ACCEPTED, "welcome"
+
+
+def with_refusals(outcome: RoundOutcome, members: Mapping[str, Member]) -> RoundOutcome:
+    """Return the outcome with "refused" in its log: whose messages were dropped since the last round, and why last."""
+    found = {}
+    for robot_id, member in sorted(members.items()):
+        count, member.refused_before = member.refused - member.refused_before, member.refused
+        if count:
+            found[robot_id] = {"count": count, "code": member.last_code.name, "text": member.last_text}
+    return replace(outcome, log={**outcome.log, "refused": found}) if found else outcome

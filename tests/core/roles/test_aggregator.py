@@ -50,6 +50,25 @@ def test_reports_that_come_while_a_round_is_being_closed_are_refused() -> None:
     bench.assert_refused(Refusal.WRONG_ROUND, "round 1 is already closed")
 
 
+def test_a_round_keeps_whose_messages_were_refused_in_it() -> None:
+    bench = Bench()
+    plan = bench.training()
+    for number in (7, 8):
+        bench.feed(replace(report_of(plan, "ana"), round=number))
+    for robot in ("ana", "ben"):
+        bench.count(report_of(plan, robot))
+    second = plan_after(RUN, bench.one(ev.StartAggregation), ["ana", "ben"])
+    bench.feed(ev.RoundOutcome(second, blob("m"), {}, {"tau": 1.0}))
+    told = {"count": 2, "code": "WRONG_ROUND", "text": "update of round 8, the current round is 1"}
+    assert bench.one(ev.CommitRound).outcome.log == {"tau": 1.0, "refused": {"ana": told}}
+
+    for robot in ("ana", "ben"):
+        bench.count(report_of(second, robot))
+    third = plan_after(RUN, bench.one(ev.StartAggregation), ["ana", "ben"])
+    bench.feed(ev.RoundOutcome(third, blob("n"), {}, {}))
+    assert bench.one(ev.CommitRound).outcome.log == {}  # told once
+
+
 def test_the_deadline_closes_a_round_only_with_enough_updates_and_cancels_the_rest() -> None:
     bench = Bench(min_updates=1, liveness_s=1000.0)
     plan = bench.training()
