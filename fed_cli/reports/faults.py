@@ -17,10 +17,9 @@ _LINE = re.compile(r"^\[(WARN|ERROR|FATAL)\] \[[\d.]+\] \[([^\]]+)\]: (.*)$")
 
 def faults(history: History) -> list[Block]:
     """Return tables of faults; a sentence where there are none."""
-    found: list[Block] = [*_absent(history), *_warnings(history)]
-    return found or [
-        Paragraph("Every robot that was asked for was counted in every round, and the method warned of nothing.")
-    ]
+    found: list[Block] = [*_absent(history), *_refused(history), *_warnings(history)]
+    fine = "Every robot that was asked for was counted in every closed round, and the method warned of nothing."
+    return found or [Paragraph(fine)]
 
 
 def _absent(history: History) -> Iterator[Table]:
@@ -33,6 +32,20 @@ def _absent(history: History) -> Iterator[Table]:
         note += left_out(min(_MOST_ROWS, len(rows)), len(rows), "rounds")
         header = ("Round", "Count", "Robots without an update")
         yield Table("Robots that were not counted", header, rows_of(*rows[:_MOST_ROWS]), note)
+
+
+def _refused(history: History) -> Iterator[Table]:
+    """Yield what the aggregator refused until the round closed; older journals do not tell."""
+    rows = [
+        (str(one.number), str(robot), str(told.get("count")), str(told.get("code")), str(told.get("text")))
+        for one in history.rounds
+        for robot, told in dict(one.log.get("refused") or {}).items()
+    ]
+    if rows:
+        note = "Messages of registered robots that were dropped until the round closed, and why the last of them was."
+        note += left_out(min(_MOST_ROWS, len(rows)), len(rows), "rows")
+        header = ("Round", "Robot", "Count", "Code", "Text of the last")
+        yield Table("Refused by the aggregator", header, rows_of(*rows[:_MOST_ROWS]), note)
 
 
 def _names(robots: list[str], most: int = 20) -> str:

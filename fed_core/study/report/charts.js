@@ -9,11 +9,10 @@
     return JSON.parse(document.getElementById(plot.dataset.figure).textContent);
   }
 
-  function themed(layout, width) {
+  function themed(layout, narrow) {
     const style = getComputedStyle(document.documentElement);
     const text = style.getPropertyValue("--text").trim();
     const rule = style.getPropertyValue("--rule").trim();
-    const narrow = width < NARROW_PX;
     layout.paper_bgcolor = layout.plot_bgcolor = "rgba(0,0,0,0)";
     layout.font = { color: text, family: "system-ui, sans-serif", size: narrow ? 11 : 13 };
     layout.hoverlabel = { bgcolor: style.getPropertyValue("--page").trim(), font: { color: text }, namelength: -1 };
@@ -27,8 +26,11 @@
 
   function draw(plot) {
     const figure = figureOf(plot);
-    Plotly.react(plot, figure.data, themed(figure.layout, plot.clientWidth), settings);
-    plot.dataset.width = plot.clientWidth < NARROW_PX ? "narrow" : "wide";
+    const narrow = plot.clientWidth < NARROW_PX;
+    // On a telephone the bar of buttons would lie on the legend.
+    const chosen = Object.assign({}, settings, { displayModeBar: narrow ? false : "hover" });
+    Plotly.react(plot, figure.data, themed(figure.layout, narrow), chosen);
+    plot.dataset.width = narrow ? "narrow" : "wide";
     plot.dataset.drawn = "yes";
   }
 

@@ -85,7 +85,8 @@ def test_a_page_loads_nothing_and_is_whole(tmp_path: Path) -> None:
 
 def test_names_of_robots_cannot_do_anything(tmp_path: Path) -> None:
     clusters = {name: (place,) for place, name in enumerate(HOSTILE)}
-    logs = {1: {"warnings": [HOSTILE[0]]}}
+    refused = {HOSTILE[1]: {"count": 3, "code": "NOT_FINITE", "text": HOSTILE[2]}}
+    logs = {1: {"warnings": [HOSTILE[0]], "refused": refused}}
     folder = write_run(tmp_path / "r", run_config("fedcka"), HOSTILE, masks=True, clusters=clusters, logs=logs)
 
     page = page_of(folder)
@@ -94,6 +95,7 @@ def test_names_of_robots_cannot_do_anything(tmp_path: Path) -> None:
     assert len(page.scripts) == 2 and not any("alert(" in script[-5000:] for script in page.scripts)
     assert {row[0] for row in page.tables["Robots"][1:]} == set(HOSTILE)
     assert page.tables["Warnings of the method"][1] == ["1", "1", HOSTILE[0]]
+    assert page.tables["Refused by the aggregator"][1] == ["1", HOSTILE[1], "3", "NOT_FINITE", HOSTILE[2]]
     assert "<script>" not in repr(page.figures) and "<img" not in repr(page.figures)
 
 
