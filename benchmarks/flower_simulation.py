@@ -2,8 +2,8 @@
 
 Run: python benchmarks/flower_simulation.py FOLDER. The folder holds ``work.json`` (network, network_options, clients,
 rounds, epochs, batch_size, lr, weight_decay, grad_clip, cpus, seed) and ``client_0.npz``, ... with the arrays image
-(N, 3, H, W) float32, depth (N, 1, H, W) float32 and mask (N, 1, H, W) bool. The last line of its output is JSON: seconds of
-the whole run, seconds, mean loss by round, and samples trained.
+(N, 3, H, W) float32, depth (N, 1, H, W) float32 and mask (N, 1, H, W) bool. The last line of its output is JSON:
+seconds of the whole run, seconds and mean loss by round, and samples trained.
 """
 
 import functools

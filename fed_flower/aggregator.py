@@ -89,7 +89,8 @@ class FlowerAggregator:
             config, self.run_id, self.run, descriptor=self.kind or None, snapshot=self.book.snapshot()
         )
         self.join(answers)
-        self._post(ev.Tick())
+        if self.plan is not None:
+            self._post(ev.Tick())  # the rest of what an interrupted run was about to do
         if self.plan is None:
             raise StrategyError("the run cannot begin: not every robot sent a usable descriptor; see the warnings")
 

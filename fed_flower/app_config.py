@@ -18,7 +18,7 @@ from fed_core.data.bag_writer import record_once
 from fed_core.data.open import SourceConfig, open_source
 from fed_core.errors import ConfigError
 from fed_core.fleet import FleetConfig, RobotEntry, load_fleet
-from fed_flower.client_app import FlowerRobot
+from fed_flower.client_app import FlowerRobot, RobotOf
 
 
 def fleet_of(run_config: UserConfig) -> tuple[FleetConfig, Path]:
@@ -35,20 +35,36 @@ def folder_of(run_config: UserConfig) -> Path:
 
 
 def robot_of(context: Context) -> FlowerRobot:
-    """Return the robot that a node stands for."""
+    """Return the robot that a node stands for, by the app's run config and the node's own."""
     fleet, base = fleet_of(context.run_config)
-    entry = _entry(fleet, context.node_config)
-    own = context.node_config.get("data")
-    source = SourceConfig(data=str(own)) if own is not None else entry.source
-    if source is None:
-        where = "the fleet file names none, and neither does data in the node config"
-        raise ConfigError(f"robot {entry.id!r} has no recording: {where}")
-    if entry.frames and own is None:
-        source = replace(source, stop=(source.start or 0) + entry.frames * source.step)
-    if source.generated is not None:
-        source = _recorded(source, base, folder_of(context.run_config) / "robots" / entry.id)
     threads, device = context.run_config.get("threads", 1), context.run_config.get("device", "auto")
-    return FlowerRobot(entry.id, requests.Samples(source, base), int(threads), str(device))
+    robot = robots_of(fleet, base, folder_of(context.run_config))(context)
+    return replace(robot, threads=int(threads), device=str(device))
+
+
+def robots_of(fleet: FleetConfig, base: Path, folder: Path) -> RobotOf:
+    """Return what finds a node's robot in a fleet.
+
+    Args:
+        fleet: the fleet.
+        base: folder that relative paths of its sources start from.
+        folder: the run's; what is rendered rather than recorded lies in it.
+    """
+
+    def find(context: Context) -> FlowerRobot:
+        entry = _entry(fleet, context.node_config)
+        own = context.node_config.get("data")
+        source = SourceConfig(data=str(own)) if own is not None else entry.source
+        if source is None:
+            where = "the fleet file names none, and neither does data in the node config"
+            raise ConfigError(f"robot {entry.id!r} has no recording: {where}")
+        if entry.frames and own is None:
+            source = replace(source, stop=(source.start or 0) + entry.frames * source.step)
+        if source.generated is not None:
+            source = _recorded(source, base, folder / "robots" / entry.id)
+        return FlowerRobot(entry.id, requests.Samples(source, base))
+
+    return find
 
 
 def _entry(fleet: FleetConfig, node_config: UserConfig) -> RobotEntry:

