@@ -81,7 +81,10 @@ def manifest() -> set[str]:
 
 def requirements() -> set[str]:
     """Return the names that setup.py gives to pip, extras included."""
-    return {name.lower() for name in re.findall(r"""["']([A-Za-z0-9_-]+)(?:\[\w+\])?[=<>]""", (ROOT / "setup.py").read_text())}
+    return {
+        name.lower()
+        for name in re.findall(r"""["']([A-Za-z0-9_-]+)(?:\[\w+\])?[=<>]""", (ROOT / "setup.py").read_text())
+    }
 
 
 FOREIGN = {package: sorted(imports(package)) for package in PACKAGES}
