@@ -88,8 +88,9 @@ class FlowerAggregator:
         self._role = Aggregator(
             config, self.run_id, self.run, descriptor=self.kind or None, snapshot=self.book.snapshot()
         )
+        resumed = self.plan is not None
         self.join(answers)
-        if self.plan is not None:
+        if resumed:
             self._post(ev.Tick())  # the rest of what an interrupted run was about to do
         if self.plan is None:
             raise StrategyError("the run cannot begin: not every robot sent a usable descriptor; see the warnings")

@@ -1,12 +1,13 @@
 """A federation over Flower's messages gives, bit for bit, what the simulation of the same fleet gives."""
 
+import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 from flwr.app import Array, ArrayRecord, ConfigRecord, Error, Message
 
-from fed_core.errors import ConfigError, StrategyError
+from fed_core.errors import ConfigError, DiskFullError, StrategyError
 from fed_core.roles.messages import FleetPlan
 from fed_core.simulation import Simulation
 from fed_flower.records import from_record
@@ -157,16 +158,92 @@ def test_a_bad_update_is_told_in_one_line_and_left_out(
         return reply
 
     strategy = begun(tmp_path, rounds=1)
-    caplog.set_level("WARNING", "flwr")
-    strategy._aggregator  # noqa: B018
-    import logging
-
-    logging.getLogger("flwr").propagate = True
     run_round(strategy, LocalGrid(app(base), [1, 2, 3], spoil))
-    lines = [record.getMessage() for record in caplog.records]
-    import re
-
-    assert any(re.search(f"dropped a message of 'ben' .*{text}", line) for line in lines), lines
+    assert any(re.search(f"dropped a message of 'ben' .*{text}", line) for line in caplog.messages), caplog.messages
     closed = strategy._aggregator.book.closed()
     assert closed is not None
     assert [report.robot_id for report in closed.reports] == ["ana", "cleo"]
+
+
+def test_an_update_that_cannot_be_read_is_told_too(
+    base: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def spoil(reply: Message) -> Message:
+        if reply.metadata.message_type == "train":
+            if reply.metadata.src_node_id == 1:
+                reply.content["arrays"]["head.bias"] = Array("float32", (1,), "pickle", b"cos")
+            if reply.metadata.src_node_id == 2:
+                del reply.content["fed_perception"]
+        return reply
+
+    strategy = begun(tmp_path, rounds=1)
+    run_round(strategy, LocalGrid(app(base), [1, 2, 3], spoil))
+    warnings = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert warnings == [
+        "robot ana: tensor 'head.bias' is written as 'pickle'; send 'numpy.ndarray'",
+        "robot ben: the message has no record 'fed_perception' of ours; both sides must run fed_flower",
+    ]
+    assert plan_of(strategy).finished  # with cleo's
+
+
+def test_what_goes_wrong_on_the_server_stops_the_run(
+    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*args: object) -> None:
+        raise DiskFullError("no space left in runs/flower; free some and try again")
+
+    strategy = begun(tmp_path, rounds=1)
+    monkeypatch.setattr("fed_flower.aggregator.run_aggregation", broken)
+    with pytest.raises(DiskFullError, match="no space left"):
+        run_round(strategy, LocalGrid(app(base), [1, 2, 3]))
+
+
+def test_too_few_robots_end_the_run_with_the_reasons(
+    base: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def rename(reply: Message) -> Message:
+        return Message(Error(0, "no camera"), reply_to=grid.sent[-1]) if reply.metadata.src_node_id == 2 else reply
+
+    grid = LocalGrid(app(base), [1, 2, 3], rename)
+    strategy = begun(tmp_path / "a")
+    with pytest.raises(StrategyError, match="^2 of at least 3 robots can take part$"):
+        run_round(strategy, grid)
+    assert caplog.messages[-1] == "node 2 does not take part: no camera"
+
+    strategy = begun(tmp_path / "b", patience_s=0.0)
+    text = "^2 of at least 3 Flower nodes are there after 0 s; start more, or lower min_robots$"
+    with pytest.raises(StrategyError, match=text):
+        run_round(strategy, LocalGrid(app(base), [1, 2]))
+
+
+def test_two_nodes_of_one_name(base: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    grid = LocalGrid(app(base), [1, 2, 3])
+    grid.contexts[3].node_config["partition-id"] = 0
+    with pytest.raises(StrategyError, match="2 of at least 3 robots can take part"):
+        run_round(begun(tmp_path), grid)
+    assert caplog.messages[-1] == "node 3 does not take part: another node is called 'ana'"
+
+
+def test_a_robot_of_another_network_is_refused(base: Path, tmp_path: Path) -> None:
+    def change(reply: Message) -> Message:
+        record = reply.content["fed_perception"]
+        record["json"] = (
+            str(record["json"]).replace('"model_digest": "', '"model_digest": "0') if turn == 1 else record["json"]
+        )
+        return reply
+
+    turn = 1
+    text = "0 of at least 3 robots can take part; 'ana' was refused: model 'tiny' .*this run trains 'tiny'"
+    with pytest.raises(StrategyError, match=text):
+        run_round(begun(tmp_path), LocalGrid(app(base), [1, 2, 3], change))
+
+
+def test_a_robot_that_comes_later_takes_part(base: Path, tmp_path: Path) -> None:
+    strategy = FedPerceptionStrategy.from_fleet(fleet("fedepth"), tmp_path, toolbox=toolbox, min_robots=2)
+    grid = LocalGrid(app(base), [1, 2, 3])
+    late = grid.contexts.pop(3)
+    run_round(strategy, grid, 1)
+    assert set(plan_of(strategy).robots) == {"ana", "ben"}
+    grid.contexts[3] = late
+    run_round(strategy, grid, 2)
+    assert set(plan_of(strategy).robots) == set(NAMES)  # planned for when its first round closes
