@@ -17,6 +17,7 @@ from fed_core.roles import events as ev
 from fed_core.roles.aggregator import Aggregator
 from fed_core.roles.membership import AggregatorConfig, judge_registration
 from fed_core.roles.messages import FleetPlan, FleetStatus, Registration, RunConfig, SequenceDescriptor, UpdateReport
+from fed_core.store.run_lock import lock_run
 from fed_core.types import Descriptor
 
 #: Flower prints what this logger is told.
@@ -41,6 +42,7 @@ class FlowerAggregator:
     def __init__(self, run_id: str, run: RunConfig, folder: Path, *, min_updates: int = 1) -> None:
         self.run_id, self.run = run_id, run
         self._min_updates = self._enough = min_updates
+        self._lock = lock_run(folder)
         self.book = RunBook(folder, run_id, run)
         self.plan: FleetPlan | None = self.book.snapshot().plan
         self._asked: FleetPlan | None = None
@@ -48,6 +50,11 @@ class FlowerAggregator:
         self._status: FleetStatus | None = None
         self._now_s = 0.0
         self._queue: deque[ev.Event] = deque()
+
+    def close(self) -> None:
+        """Leave the run's folder to others."""
+        self.book.close()
+        self._lock.close()
 
     @property
     def kind(self) -> str:

@@ -90,6 +90,10 @@ class FedPerceptionStrategy(FlowerStrategy):
             return {}
         return {key: to_record(store.open(plan.blobs[key].digest)) for key in plan.models}
 
+    def close(self) -> None:
+        """Leave the run's folder to others; the end of the process does so, too."""
+        self._aggregator.close()
+
     def summary(self) -> None:
         """Log what runs."""
         run = self._run

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from flwr.app import Array, ArrayRecord, ConfigRecord, Error, Message
 
-from fed_core.errors import ConfigError, DiskFullError, StrategyError
+from fed_core.errors import ConfigError, DiskFullError, StoreError, StrategyError
 from fed_core.roles.messages import FleetPlan
 from fed_core.simulation import Simulation
 from fed_flower.records import from_record
@@ -112,7 +112,11 @@ def test_a_server_that_starts_again_goes_on_and_ends_the_same(base: Path, tmp_pa
         run_round(whole, grid, number)
 
     grid = LocalGrid(app(base), [1, 2, 3])
-    run_round(begun(tmp_path / "cut", "fedcka"), grid)
+    cut = begun(tmp_path / "cut", "fedcka")
+    run_round(cut, grid)
+    with pytest.raises(StoreError, match="another process runs in .*cut; wait until it ends, or use another folder"):
+        begun(tmp_path / "cut", "fedcka")
+    cut.close()
     again = begun(tmp_path / "cut", "fedcka")
     assert again.rounds_left == 1
     run_round(again, grid)  # Flower counts from 1 again
