@@ -42,17 +42,17 @@ def _runs(histories: Sequence[History]) -> Iterator[Block]:
 
 
 def _by_method(histories: Sequence[History]) -> dict[str, list[History]]:
-    """Return runs that differ in nothing but their seed together, named after the first of them."""
+    """Return runs that differ in nothing but their seed together, by a name for people."""
     found: dict[str, list[History]] = {}
     for history in histories:
         key = repr(sorted((k, v) for k, v in history.config.items() if k != "seed"))
         found.setdefault(key, []).append(history)
-    seeds = {key: {history.config.get("seed") for history in runs} for key, runs in found.items()}
-    named = {}
-    for key, runs in found.items():
-        if len(runs) > 1 and len(seeds[key]) == len(runs):
-            told = ", ".join(str(history.config.get("seed")) for history in runs)
-            named[f"{runs[0].config.get('strategy')} ({runs[0].name} and {len(runs) - 1} more, seeds {told})"] = runs
+    named: dict[str, list[History]] = {}
+    for runs in found.values():
+        seeds = {history.config.get("seed") for history in runs}
+        if len(runs) > 1 and len(seeds) == len(runs):
+            name = f"{runs[0].config.get('strategy')}, {len(runs)} seeds"
+            named[f"{name}, {runs[0].name}" if name in named else name] = runs
         else:  # twice the same run: a line each
             named |= {f"{history.name} ({history.config.get('strategy')})": [history] for history in runs}
     return named

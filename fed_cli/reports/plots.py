@@ -135,7 +135,7 @@ def groups(grid: Grid, *, x_title: str) -> Figure:
     steps = [[edge / most, colour] for place, colour in enumerate(COLOURS) for edge in (place, place + 1)]
     heat = _heat(Grid(grid.rows, grid.columns, values, grid.texts))
     heat |= {"colorscale": steps, "zmin": -0.5, "zmax": most - 0.5, "showscale": False, "xgap": 1, "ygap": 1}
-    heat |= {"texttemplate": "%{text}", "textfont": {"color": "#ffffff", "size": 12}}
+    heat |= {"texttemplate": "%{text}", "textfont": {"size": 12}}  # plotly chooses black or white by the colour
     heat["hovertemplate"] = "%{customdata}<br>%{x}: %{text}<extra></extra>"
     return {"data": [heat], "layout": _grid_layout(grid, x_title)}
 

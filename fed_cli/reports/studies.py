@@ -12,7 +12,7 @@ from fed_cli.reports.training import MOST_ROUNDS, MOST_ROWS
 from fed_core.study.report.document import Block, Chart, Picture, Section, Table, rows_of
 from fed_core.study.report.lines import over_seeds
 from fed_core.study.report.page import build
-from fed_core.study.report.results import Cell, Study, folder_name, is_ablation, number
+from fed_core.study.report.results import REFERENCES, Cell, Study, folder_name, is_ablation, number
 
 #: Most methods in one chart, and most methods whose layers are drawn.
 MOST_METHODS, _MOST_LAYERED = 20, 4
@@ -47,7 +47,7 @@ def _charts(study: Study, model: str) -> Iterator[tuple[str, list[Block]]]:
 
 def curve_charts(study: Study, model: str) -> list[Block]:
     """Return the main figures and the loss against the round, a line for each method with the band of its seeds."""
-    labels = sorted(study.finished(model), key=is_ablation)
+    labels = sorted(study.finished(model), key=lambda label: (is_ablation(label), label in REFERENCES))
     drawn: list[Block] = []
     readers: list[tuple[str, Callable[[Cell], Curve]]] = [
         (_title(one), lambda cell, key=one.key: cell.curve(key))  # type: ignore[misc]

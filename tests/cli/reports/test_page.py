@@ -116,7 +116,7 @@ def test_seeds_of_one_method_are_one_line_with_a_band(tmp_path: Path) -> None:
     page = page_of(*folders)
 
     curves = page.figures[0]["data"]
-    assert [trace["name"] for trace in curves] == ["fedavg (avg0 and 1 more, seeds 0, 1)", "pacfl (pacfl)"]  # no spread
+    assert [trace["name"] for trace in curves] == ["fedavg, 2 seeds", "pacfl (pacfl)"]  # no spread
     assert curves[0]["y"] == [7.5, 3.5] and curves[1]["y"] == [7.0, 3.0]
     assert [row[0] for row in page.tables["The runs"]] == ["Run", "avg0", "avg1", "pacfl"]
     assert page.tables["Settings that differ"] == [
