@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 
 from fed_cli.reports.history import History, Round
 from fed_cli.reports.plots import COLOURS, Grid, groups
+from fed_cli.reports.robots import MOST_ROWS
 from fed_cli.reports.tables import MISSING, evenly, left_out
-from fed_cli.reports.training import MOST_ROWS
 from fed_core.study.report.document import Block, Chart, Table, rows_of
 
 #: Most rounds side by side.

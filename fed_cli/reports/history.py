@@ -11,6 +11,7 @@ from typing import Any
 from fed_cli.fleetrun.runs import open_journal
 from fed_core.errors import FedError
 from fed_core.roles.messages import FleetPlan
+from fed_core.store.journal import SCHEMA_VERSION
 from fed_core.types import ModelSignature
 
 #: Before the name of a layer in a robot's figures.
@@ -119,7 +120,9 @@ def read_history(folder: Path, name: str) -> History:
         StoreError: there is no journal, or it is broken.
     """
     with open_journal(folder) as journal:
-        _, text = journal.execute("SELECT run_id, config FROM runs").fetchone()
+        schema, text = journal.execute("SELECT schema, config FROM runs").fetchone()
+        if schema != SCHEMA_VERSION:
+            raise ValueError(f"it has schema {schema}, this version reads {SCHEMA_VERSION}")
         tree = json.loads(text)
         robots = journal.execute("SELECT robot_id, registration FROM robots ORDER BY robot_id").fetchall()
         updates = dict(_updates(journal))

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from fed_cli.reports.history import History, Update
-from fed_cli.reports.plots import Grid, Number, fields
+from fed_cli.reports.plots import Grid, Number, Scale, fields
 from fed_cli.reports.tables import evenly, figure, left_out, mean
 from fed_core.study.report.document import Block, Chart, Table, rows_of
 
@@ -96,11 +96,12 @@ def _chart(found: Layered, unit: str, low: float) -> _Drawn:
     robots = evenly(found.robots, _MOST_ROBOTS)
     every = grid(found.robots)
     grids = {ALL: every, **({robot: grid([robot]) for robot in robots} if len(found.robots) > 1 else {})}
+    scaled = {name: (one, Scale(unit, low)) for name, one in grids.items()}
     rows = [(name, *map(figure, row)) for name, row in zip(names, every.values, strict=True)]
     more = left_out(len(robots), len(found.robots), "robots") if len(found.robots) > 1 else ""
     more += left_out(len(layers), len(found.names), "layers") + left_out(len(rounds), len(found.rounds), "rounds")
     header = ("Layer", *(f"round {column}" for column in columns))
-    return _Drawn(fields(grids, x_title="round", unit=unit, low=low), header, rows, more)
+    return _Drawn(fields(scaled, x_title="round"), header, rows, more)
 
 
 def _mean(values: Iterable[Number]) -> Number:

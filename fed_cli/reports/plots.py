@@ -16,7 +16,7 @@ Number: TypeAlias = "float | None"
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8c6d31", "#7f7f7f")
 _DASHES, _MARKS = ("solid", "dash", "dot", "dashdot"), ("circle", "square", "diamond", "triangle-up", "x")
 #: Colours of a scale from little to much.
-SCALE = "Cividis"
+_COLOUR_SCALE = "Cividis"
 _ROW_PX, _LINE_PX = 20, 380
 _LONG = 34
 #: The largest value over the smallest one from which an axis is logarithmic.
@@ -38,6 +38,21 @@ class Line:
     places: Sequence[float]
     values: Sequence[Number]
     spread: Sequence[Number] = field(default=())
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Colours of a map of numbers.
+
+    Attributes:
+        unit: what the numbers are.
+        low: number of the darkest colour.
+        high: number of the lightest one.
+    """
+
+    unit: str
+    low: float = 0.0
+    high: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -105,22 +120,14 @@ def _bar(place: int, name: str) -> Figure:
     return {"type": "bar", "name": shown(name), "marker": marker}
 
 
-def fields(grids: Mapping[str, Grid], *, x_title: str, unit: str, low: float = 0.0, high: float = 1.0) -> Figure:
-    """Return a map of numbers; several maps are chosen in a menu.
-
-    Args:
-        grids: the maps by name; all have the same rows and columns.
-        x_title: of the columns.
-        unit: what the numbers are.
-        low: number of the darkest colour.
-        high: number of the lightest one.
-    """
+def fields(grids: Mapping[str, tuple[Grid, Scale]], *, x_title: str) -> Figure:
+    """Return a map of numbers; several maps, all with the same rows and columns, are chosen by name in a menu."""
     traces = []
-    for place, (name, grid) in enumerate(grids.items()):
-        bar = {"title": {"text": shown(unit), "side": "right"}, "thickness": 12}
+    for place, (name, (grid, scale)) in enumerate(grids.items()):
+        bar = {"title": {"text": shown(scale.unit), "side": "right"}, "thickness": 12}
         trace = {**_heat(grid), "name": shown(name), "visible": place == 0, "colorbar": bar}
-        traces.append({**trace, "colorscale": SCALE, "zmin": low, "zmax": high})
-    first = next(iter(grids.values()))
+        traces.append({**trace, "colorscale": _COLOUR_SCALE, "zmin": scale.low, "zmax": scale.high})
+    first, _ = next(iter(grids.values()))
     layout = _grid_layout(first, x_title)
     if len(grids) > 1:
         layout["updatemenus"] = [_menu(list(grids))]

@@ -7,8 +7,9 @@ from fed_cli.fleetrun.figures import Figure, words_of
 from fed_cli.reports.clusters import membership_chart
 from fed_cli.reports.layers import Layered, cka_chart, mask_chart
 from fed_cli.reports.plots import Line, Number, lines
+from fed_cli.reports.robots import MOST_ROWS
 from fed_cli.reports.tables import MISSING, evenly, figure, left_out, size, with_spread
-from fed_cli.reports.training import MOST_ROUNDS, MOST_ROWS
+from fed_cli.reports.training import MOST_ROUNDS
 from fed_core.study.report.document import Block, Chart, Picture, Section, Table, rows_of
 from fed_core.study.report.lines import over_seeds
 from fed_core.study.report.page import build

@@ -1,19 +1,18 @@
-"""Charts of a run's course: loss, seconds and bytes of every round."""
+"""Charts of a run's course: loss, seconds and bytes of every round, and of every robot in it."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 
 from fed_cli.reports.history import History, Update
-from fed_cli.reports.plots import Grid, Line, bars, fields, lines
+from fed_cli.reports.plots import Line, bars, lines
+from fed_cli.reports.robots import by_robot, robot_table
 from fed_cli.reports.tables import deviation, evenly, figure, left_out, mean, size, with_spread
 from fed_core.study.report.document import Block, Chart, Paragraph, Table, rows_of
 
-#: Most robots with a line of their own, with a row in a picture, and with a row in a table.
-MOST_LINES, MOST_ROWS, MOST_TOLD = 8, 60, 200
+#: Most robots with a line of their own.
+MOST_LINES = 8
 #: Most rounds in a picture or a table.
 MOST_ROUNDS = 100
 _MB = 1e6
-
-Values = Mapping[int, Sequence[float]]
 
 
 def course(history: History) -> list[Block]:
@@ -21,7 +20,7 @@ def course(history: History) -> list[Block]:
     if not history.trained:
         asked = history.total_rounds
         return [Paragraph(f"None of its {asked} rounds has closed yet." if asked else "It asked for no round.")]
-    return [_loss(history), *_loss_by_robot(history), _seconds(history), _bytes(history), robot_table(history)]
+    return [_loss(history), _seconds(history), _bytes(history), robot_table(history), by_robot(history)]
 
 
 def losses(history: History) -> dict[int, list[float]]:
@@ -64,7 +63,7 @@ def _loss(history: History) -> Chart:
         figures,
         f"Training loss of {history.name} against the round, from {rows[0][1]} to {rows[-1][1]}",
         "As the robots reported it. Band: ± one sample standard deviation over the robots."
-        + ("" if single else f" The {len(names)} robots are told one by one in the picture below."),
+        + ("" if single else f" The {len(names)} robots are told one by one in a picture below."),
         table,
     )
 
@@ -72,32 +71,6 @@ def _loss(history: History) -> Chart:
 def _loss_of(history: History, number: int, robot: str) -> float | None:
     update = history.updates.get((number, robot))
     return None if update is None else update.loss
-
-
-def _loss_by_robot(history: History) -> list[Block]:
-    """Return a map of losses where there are too many robots for a line each."""
-    names = history.names
-    if len(names) <= MOST_LINES:
-        return []
-    rounds = evenly([one.number for one in history.trained], MOST_ROUNDS)
-    robots = evenly(names, MOST_ROWS)
-    values = [[_loss_of(history, number, robot) for number in rounds] for robot in robots]
-    known = sorted(value for row in values for value in row if value is not None)
-    if not known:
-        return []
-    # A few robots that diverge would leave one colour to all others.
-    high = known[min(len(known) - 1, int(0.95 * len(known)))]
-    grid = Grid(robots, [str(number) for number in rounds], values)
-    rows = [(robot, *map(figure, row)) for robot, row in zip(robots, values, strict=True)]
-    header = ("Robot", *(f"round {number}" for number in rounds))
-    chart = Chart(
-        fields({"loss": grid}, x_title="round", unit="loss", low=known[0], high=max(high, known[0] + 1e-9)),
-        f"Training loss of {len(robots)} robots of {history.name} over {len(rounds)} rounds",
-        "Lighter: a larger loss; the lightest colour is what one loss of twenty exceeds. Empty: no update was counted."
-        + left_out(len(robots), len(names), "robots"),
-        Table("Training loss by robot", header, rows_of(*rows), folded=True),
-    )
-    return [chart]
 
 
 def _seconds(history: History) -> Chart:
@@ -142,39 +115,4 @@ def _bytes(history: History) -> Chart:
         "Sizes of updates, and of the models that the plan after the round names, each once for every robot; parts "
         "that were sent twice and the middleware's own bytes are not in it.",
         Table("Bytes of each round", ("Round", "Robots send", "Robots are given"), rows_of(*shown)),
-    )
-
-
-def robot_table(history: History) -> Table:
-    """Return a row for each robot: what it did in the whole run."""
-    names = history.names
-    absent: dict[str, int] = {}
-    for _, robot in history.absent():
-        absent[robot] = absent.get(robot, 0) + 1
-    given: dict[str, int] = {}
-    for one in history.trained:
-        for robot, count in one.received_bytes.items():
-            given[robot] = given.get(robot, 0) + count
-    mine: dict[str, list[Update]] = {}
-    for (_, robot), update in sorted(history.updates.items()):
-        mine.setdefault(robot, []).append(update)
-    rows = [_robot_row(name, mine.get(name, []), absent.get(name, 0), given.get(name, 0)) for name in names]
-    header = ("Robot", "Samples", "Updates", "Missed", "First loss", "Last loss", "Training [s]", "Sent", "Given")
-    note = left_out(min(MOST_TOLD, len(rows)), len(rows), "robots").strip()
-    return Table("Robots", header, rows_of(*rows[:MOST_TOLD]), note)
-
-
-def _robot_row(name: str, updates: Sequence[Update], missed: int, given: int) -> tuple[str, ...]:
-    known = [update.loss for update in updates if update.loss is not None]
-    took = [update.seconds for update in updates if update.seconds is not None]
-    return (
-        name,
-        str(updates[-1].samples) if updates else "–",
-        str(len(updates)),
-        str(missed),
-        figure(known[0] if known else None),
-        figure(known[-1] if known else None),
-        with_spread(took),
-        size(sum(update.sent_bytes for update in updates)),
-        size(given),
     )

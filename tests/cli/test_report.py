@@ -120,6 +120,6 @@ def test_a_browser_draws_every_chart_and_no_name_runs(tmp_path: Path) -> None:
     assert complaints == ""
     assert "<title>Run r</title>" in dom
     drawn = re.findall(r'<div class="plot[ "][^>]*data-drawn="yes"', dom)
-    assert len(drawn) == dom.count("data-figure=") == 6  # loss, seconds, bytes, clusters, masks, CKA
-    assert dom.count('<svg class="main-svg"') >= 6
+    assert len(drawn) == dom.count("data-figure=") == 7  # loss, seconds, bytes, robots, clusters, masks, CKA
+    assert dom.count('<svg class="main-svg"') >= 7
     assert "&lt;script&gt;document.title=" in dom

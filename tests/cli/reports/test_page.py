@@ -5,7 +5,7 @@ import pytest
 
 from fed_cli.reports.page import build
 from fed_cli.reports.plots import COLOURS
-from fed_cli.reports.training import MOST_ROWS, MOST_TOLD
+from fed_cli.reports.robots import MOST_ROWS, MOST_TOLD
 from fed_core.study.report.html import to_html
 from tests.cli.fleetrun.scored import fleet, write_scores
 from tests.cli.reports.folders import ROBOTS, run_config, write_run
@@ -19,6 +19,9 @@ HOSTILE = (
     "</script><script>alert(3)</script>",
     "a{{7*7}}\u2028%{x}$e$",
 )
+
+
+BY_ROBOT = "Robots by round: training loss, training [s], sent [MB], given [MB]"
 
 
 def page_of(*paths: Path) -> Page:
@@ -42,6 +45,10 @@ def test_tables_hold_the_figures_of_the_run(tmp_path: Path) -> None:
     assert page.tables["Who learned with whom"][1:] == [["bob", "1", "1", "1"], ["ann", "0 1", "0 1", "0 1"]] or (
         page.tables["Who learned with whom"][1:] == [["ann", "0 1", "0 1", "0 1"], ["bob", "1", "1", "1"]]
     )
+    assert page.tables[BY_ROBOT][1:] == [
+        ["ann", "8, 1, 0.001, 0.006", "4, 2, 0.001, 0.006"],
+        ["bob", "7, 1, 0.001, 0.003", "–, –, –, 0.003"],
+    ]
     assert page.tables["Robots that were not counted"][1] == ["2", "1", "bob"]
     assert ["train.lr", "0.01"] in page.tables["All settings of mine"]
     assert page.tables["Versions"][1] == ["fed_perception on robots", "1.2.3"]
@@ -50,11 +57,12 @@ def test_tables_hold_the_figures_of_the_run(tmp_path: Path) -> None:
 def test_charts_hold_the_same_figures(tmp_path: Path) -> None:
     page = page_of(write_run(tmp_path / "mine"))
 
-    loss, seconds, traffic = page.figures
+    loss, seconds, traffic, robots = page.figures
     assert [trace["name"] for trace in loss["data"] if "name" in trace] == ["mean of the robots", *ROBOTS]
     assert loss["data"][1]["y"] == [7.5, 3.5]
     assert seconds["data"][0]["y"] == [1.0, 2.0]
     assert traffic["data"][0]["y"] == [0.002, 0.002]
+    assert [trace["z"] for trace in robots["data"]][:2] == [[[8.0, 4.0], [7.0, 3.0]], [[1.0, 2.0], [1.0, 2.0]]]
 
 
 def test_masks_and_cka_are_layers_by_rounds(tmp_path: Path) -> None:
@@ -241,6 +249,6 @@ def test_a_fleet_of_a_thousand_fits_into_a_page(tmp_path: Path) -> None:
     page = Page(text)
     assert len(text.encode()) < 20e6
     assert len(page.tables["Robots"]) == 1 + MOST_TOLD and f"Shown are {MOST_TOLD} of 1000 robots." in page.text
-    assert len(page.tables["Training loss by robot"]) == 1 + MOST_ROWS
+    assert len(page.tables[BY_ROBOT]) == 1 + MOST_ROWS
     assert "(of 20 sets; colours come again)" in page.text and len(COLOURS) < 20
     assert page.tables["The run"][1][7] == "10000"  # updates: all are counted, though not all are shown

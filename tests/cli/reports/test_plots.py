@@ -1,6 +1,6 @@
 import pytest
 
-from fed_cli.reports.plots import COLOURS, Grid, Line, bars, cut, fields, groups, lines, named_bars
+from fed_cli.reports.plots import COLOURS, Grid, Line, Scale, bars, cut, fields, groups, lines, named_bars
 
 go = pytest.importorskip("plotly.graph_objects")
 
@@ -15,7 +15,7 @@ HOSTILE = "<script>alert(1)</script>"
         lines([], x_title="x", y_title="y"),
         bars([Line("a", [1, 2], [1.0, 2.0])], x_title="x", y_title="y"),
         named_bars(["a", "b"], {"up": [1.0, 2.0], "down": [3.0, 4.0]}, title="MB"),
-        fields({n: Grid(["l"], ["1"], [[0.5]]) for n in ("all", "one")}, x_title="round", unit="CKA"),
+        fields({n: (Grid(["l"], ["1"], [[0.5]]), Scale("CKA")) for n in ("all", "one")}, x_title="round"),
         groups(Grid(["r"], ["1", "2"], [[0.0, None]], [["0 1", ""]]), x_title="round"),
     ],
 )
@@ -52,7 +52,7 @@ def test_no_text_can_be_read_as_a_tag() -> None:
     figures = [
         lines([Line(HOSTILE, [1], [1.0], [1.0])], x_title=HOSTILE, y_title=HOSTILE),
         named_bars([HOSTILE], {HOSTILE: [1.0]}, title=HOSTILE),
-        fields({HOSTILE: grid, "b": grid}, x_title=HOSTILE, unit=HOSTILE),
+        fields({n: (grid, Scale(HOSTILE)) for n in (HOSTILE, "b")}, x_title=HOSTILE),
         groups(grid, x_title=HOSTILE),
     ]
 
