@@ -1,3 +1,5 @@
+import json
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -24,9 +26,6 @@ def test_a_run_is_told_round_by_round(tmp_path: Path) -> None:
 
 
 def test_a_model_under_two_keys_is_given_once(tmp_path: Path) -> None:
-    import json
-    import sqlite3
-
     folder = write_run(tmp_path / "r", clusters={"ann": (0, 1), "bob": (0, 1)})
     journal = sqlite3.connect(folder / "journal.sqlite")
     (text,) = journal.execute("SELECT plan FROM rounds WHERE round = 1").fetchone()
@@ -57,8 +56,6 @@ def test_masks_of_a_strategy_that_is_not_installed_have_no_names(tmp_path: Path)
 
 
 def test_a_loss_that_is_no_number_is_missing(tmp_path: Path) -> None:
-    import sqlite3
-
     folder = write_run(tmp_path / "r")
     journal = sqlite3.connect(folder / "journal.sqlite")
     journal.execute("UPDATE updates SET report = replace(report, '\"loss\": 8.0', '\"loss\": NaN')")
@@ -78,4 +75,15 @@ def test_a_broken_journal_is_an_error_of_one_line(tmp_path: Path) -> None:
     with pytest.raises(
         StoreError, match=r"^cannot read the journal .*r/journal.sqlite: .*; it is broken or of another"
     ):
+        read_history(folder, "r")
+
+
+def test_a_journal_of_another_schema_is_told(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "r")
+    journal = sqlite3.connect(folder / "journal.sqlite")
+    journal.execute("UPDATE runs SET schema = 7")
+    journal.commit()
+    journal.close()
+
+    with pytest.raises(StoreError, match="it has schema 7, this version reads 1"):
         read_history(folder, "r")

@@ -6,8 +6,13 @@ import pytest
 from fed_cli.reports.page import build
 from fed_cli.reports.plots import COLOURS
 from fed_cli.reports.robots import MOST_ROWS, MOST_TOLD
+from fed_core.config import to_tree
+from fed_core.errors import StoreError
+from fed_core.store.journal import Journal
 from fed_core.study.report.html import to_html
 from tests.cli.fleetrun.scored import fleet, write_scores
+from tests.cli.recorded import bags
+from tests.cli.recorded.test_picture import depth_messages
 from tests.cli.reports.folders import ROBOTS, run_config, write_run
 from tests.cli.reports.parsed import Page
 from tests.core.study.report.depth import folder as depth
@@ -183,6 +188,38 @@ def test_a_demo_that_has_not_ended_tells_what_is_there(demo: Path) -> None:
     assert "The demo has not ended: there are no scores yet." in page.text
     assert "cannot read the journal" in page.text
     assert [row[0] for row in page.tables["The run"][1:]] == ["demo/fedepth"]
+
+
+def test_a_summary_of_another_version_is_one_clear_line(demo: Path) -> None:
+    (demo / "summary.json").write_text('{"task": "depth", "sequences": [{"name": "x"}]}')
+    with pytest.raises(StoreError, match=r"^.*/demo/summary.json cannot be read: KeyError\(.*\); it is broken or of"):
+        build([demo])
+
+    (demo / "summary.json").write_text("{")
+    assert "summary.json cannot be read: Expecting" in Page(to_html(build([demo]))).text
+
+
+def test_a_run_is_read_while_it_goes_on(tmp_path: Path) -> None:
+    folder, config = tmp_path / "r", run_config(rounds=9)
+    write_run(folder, config, closed=1)
+    writer = Journal(folder / "journal.sqlite", "r", to_tree(config))
+    writer.save_update(2, "ann", {"num_samples": 6, "loss": 3.5, "seconds": 1.0, "blobs": {}, "mask": None}, {})
+
+    page = page_of(folder)
+
+    writer.close()
+    assert page.tables["The run"][1][5:9] == ["1 of 9", "2", "3", "0"]  # nobody is missed in a round that is open
+    assert [row[0] for row in page.tables["Training loss"]] == ["Round", "1"]
+
+
+def test_pictures_of_a_recording_go_with_a_run(tmp_path: Path) -> None:
+    bag = bags.write(tmp_path / "drive.mcap", depth_messages())
+
+    page = Page(to_html(build([write_run(tmp_path / "r")], [bag])))
+
+    images = [value for tag, name, value in page.attributes if (tag, name) == ("img", "alt")]
+    assert images == ["spot1_depth in drive.mcap: input, prediction, truth"]
+    assert page.loads == []
 
 
 def test_a_study_has_curves_memberships_and_every_run(tmp_path: Path) -> None:
