@@ -12,6 +12,8 @@ MOST_ROWS, MOST_TOLD = 60, 200
 #: Most rounds side by side.
 _MOST_ROUNDS = 40
 _MB = 1e6
+#: A longer table of robots is closed until one opens it.
+_MOST_OPEN = 20
 
 Read = Callable[[int, str], Number]
 
@@ -32,7 +34,7 @@ def robot_table(history: History) -> Table:
     rows = [_robot_row(name, mine.get(name, []), absent.get(name, 0), given.get(name, 0)) for name in names]
     header = ("Robot", "Samples", "Updates", "Missed", "First loss", "Last loss", "Training [s]", "Sent", "Given")
     note = left_out(min(MOST_TOLD, len(rows)), len(rows), "robots").strip()
-    return Table("Robots", header, rows_of(*rows[:MOST_TOLD]), note)
+    return Table("Robots", header, rows_of(*rows[:MOST_TOLD]), note, folded=len(rows) > _MOST_OPEN)
 
 
 def _robot_row(name: str, updates: Sequence[Update], missed: int, given: int) -> tuple[str, ...]:
