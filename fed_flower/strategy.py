@@ -123,7 +123,7 @@ class FedPerceptionStrategy(FlowerStrategy):
         self._take_initial(arrays)
         self._register_new(grid)
         config["server-round"] = server_round
-        return self._orders(self._aggregator.open_round(), config)
+        return list(self._orders(self._aggregator.open_round(), config))  # Flower's grid goes over them twice
 
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message]
@@ -143,7 +143,7 @@ class FedPerceptionStrategy(FlowerStrategy):
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
-        """Return nothing: a robot's model is chosen by its sequence, which ``fedperc evaluate`` does on the folder."""
+        """Return nothing: which model is right depends on the sequence, not on the node; see ``evaluate_fn``."""
         return []
 
     def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:
@@ -226,7 +226,7 @@ class FedPerceptionStrategy(FlowerStrategy):
     # ---- messages ------------------------------------------------------------------------------------------------
 
     def _orders(self, plan: FleetPlan, config: ConfigRecord) -> Iterator[Message]:
-        """Yield the messages of a round, one after the other: each holds a model."""
+        """Yield the messages of a round; robots that start from the same models share the record."""
         blends: dict[tuple[str, ...], ArrayRecord] = {}
         skipped = self._aggregator.reported
         for node, robot_id in sorted(self._nodes.items(), key=lambda item: item[1]):

@@ -61,8 +61,9 @@ class LocalGrid(Grid):
 
     def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
         ids = []
-        for message in messages:
+        for message in messages:  # twice, as the grid over HTTP does
             message.metadata.__dict__["_message_id"] = str(uuid4())
+        for message in messages:
             ids.append(message.metadata.message_id)
             self.sent.append(message)
             reply = self.on_reply(self.app(message, self.contexts[message.metadata.dst_node_id]))
