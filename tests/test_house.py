@@ -111,7 +111,7 @@ def test_requirements_are_pinned_and_locked() -> None:
     for file in ("runtime", "ros", "dev", "detection"):
         for line in (ROOT / f"requirements/{file}.txt").read_text().splitlines():
             if line and not line.startswith("#"):
-                name, _, version = line.partition("==")
+                name, _, version = line.partition(";")[0].partition("==")
                 assert names.get(re.sub(r"[-_.]+", "-", name.split("[")[0]).lower()) == version, line
 
 
