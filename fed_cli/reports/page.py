@@ -30,12 +30,12 @@ def build(paths: Sequence[Path], bags: Sequence[Path] = ()) -> Report:
         StoreError: a journal is broken.
     """
     sources = read_sources(paths)
-    beside = comparison(sources)
     if len(sources) == 1:  # of one demo one wants to know first what it was
         single = sections(sources[0]) if sources[0].study is None else study_sections(sources[0].study)
-        found = [*single[:1], *beside, *single[1:]]
-    else:
-        found = [*beside, *(one for source in sources for one in _one_of_many(source))]
+        found = [*single[:1], *comparison(sources), *single[1:]]
+    else:  # each of them alone first: that tells which one is broken
+        single = [one for source in sources for one in _one_of_many(source)]
+        found = [*comparison(sources), *single]
     pictures = [picture for bag in bags for picture in _drawn(bag)]
     if pictures:
         found.append(Section("Predictions in recordings", tuple(pictures)))

@@ -23,10 +23,11 @@ Curve = Sequence[tuple[int, float]]
 
 def study_sections(study: Study) -> list[Section]:
     """Return the sections of a study, finished or not."""
+    own = build(study).sections  # refuses a study of an unknown task
     charts = {name: blocks for model in study.models for name, blocks in _charts(study, model)}
-    found = [replace(section, blocks=tuple(_with_charts(section, charts))) for section in build(study).sections]
+    found = [replace(section, blocks=tuple(_with_charts(section, charts))) for section in own]
     more = Section("All runs", tuple(_runs(study)))
-    return [found[0], *found[1:], *([more] if study.cells else [])]
+    return [*found, *([more] if study.cells else [])]
 
 
 def _with_charts(section: Section, charts: dict[str, list[Block]]) -> Iterator[Block]:

@@ -7,7 +7,7 @@ from fed_cli.reports.page import build
 from fed_cli.reports.plots import COLOURS
 from fed_cli.reports.robots import MOST_ROWS, MOST_TOLD
 from fed_core.config import to_tree
-from fed_core.errors import StoreError
+from fed_core.errors import DataError, StoreError
 from fed_core.store.journal import Journal
 from fed_core.study.report.html import to_html
 from tests.cli.fleetrun.scored import fleet, write_scores
@@ -195,6 +195,9 @@ def test_a_summary_of_another_version_is_one_clear_line(demo: Path) -> None:
     with pytest.raises(StoreError, match=r"^.*/demo/summary.json cannot be read: KeyError\(.*\); it is broken or of"):
         build([demo])
 
+    with pytest.raises(StoreError, match=r"^.*/demo/summary.json cannot be read"):
+        build([demo, write_run(demo.parent / "other")])
+
     (demo / "summary.json").write_text("{")
     assert "summary.json cannot be read: Expecting" in Page(to_html(build([demo]))).text
 
@@ -239,6 +242,19 @@ def test_a_study_has_curves_memberships_and_every_run(tmp_path: Path) -> None:
     assert every[2][:5] == ["adabins_s", "fedavg", "1", "not finished", "–"]
     assert every[3][:5] == ["adabins_s", "fedepth", "0", "0.2", "0.8"]
     assert page.problems == [] and page.loads == []
+
+
+def test_a_study_of_an_unknown_task_is_told(tmp_path: Path) -> None:
+    depth.write_study(tmp_path / "s", task="smell")
+
+    with pytest.raises(DataError, match="is a study of task 'smell'; there are reports of depth, bev, detection"):
+        build([tmp_path / "s"])
+
+
+def test_a_study_without_a_finished_run_says_so(tmp_path: Path) -> None:
+    page = page_of(depth.write_study(tmp_path / "s"))
+
+    assert "No run is finished yet." in page.text and page.figures == []
 
 
 def test_layers_of_a_detection_study_are_charts(tmp_path: Path) -> None:
