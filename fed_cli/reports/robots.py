@@ -79,7 +79,7 @@ def by_robot(history: History) -> Chart:
     return Chart(
         fields(grids, x_title="round"),
         f"{', '.join(readers)} of {len(robots)} robots of {history.name} over {len(shown)} rounds",
-        "The menu chooses what is shown. Lighter: more; the lightest colour is what one value of twenty exceeds. Empty: "
+        "The menu chooses what is shown. Lighter: more; one value of twenty exceeds the lightest colour. Empty: "
         "no update was counted." + more,
         Table(
             f"Robots by round: {', '.join(readers)}",
