@@ -93,12 +93,12 @@ def add_descriptor(answer: RecordDict, descriptor: Descriptor) -> None:
 
 def read_descriptor(content: RecordDict) -> Descriptor | None:
     """Return what :func:`add_descriptor` wrote; None where there is none."""
-    about = content.get(f"{DESCRIPTOR}.about")
-    if not isinstance(about, ConfigRecord):
+    about: Any = content.get(f"{DESCRIPTOR}.about")
+    if about is None:
         return None
     tensors = from_record(arrays_of(content, DESCRIPTOR))
     try:
-        return Descriptor(str(about["kind"]), tensors, int(about["num_frames"]), str(about["encoder"]))  # type: ignore[arg-type]
+        return Descriptor(str(about["kind"]), tensors, int(about["num_frames"]), str(about["encoder"]))
     except (KeyError, TypeError, ValueError) as err:
         raise RefusedError(f"the descriptor cannot be read ({err})", Refusal.WRONG_VERSION) from None
 
@@ -142,9 +142,10 @@ def trained_records(trained: Trained) -> dict[str, ConfigRecord | MetricRecord]:
 
 def read_trained(content: RecordDict) -> Trained:
     """Return what :func:`trained_records` wrote."""
-    tree, metrics = _ours(content), content.get(METRICS)
+    tree = _ours(content)
+    metrics: Any = content.get(METRICS)
     try:
-        figures = {name: float(metrics[name]) for name in metrics}  # type: ignore[union-attr, arg-type, index]
+        figures = {name: float(metrics[name]) for name in metrics}
         return Trained(
             robot_id=str(tree["robot_id"]),
             round=int(tree["round"]),
@@ -161,9 +162,9 @@ def read_trained(content: RecordDict) -> Trained:
 
 
 def _ours(content: RecordDict, *, protocol: bool = True) -> dict[str, Any]:
-    record = content.get(OURS)
+    record: Any = content.get(OURS)
     try:
-        tree: Any = json.loads(str(record["json"]))  # type: ignore[index]
+        tree: Any = json.loads(str(record["json"]))
         found = int(tree["protocol"])
     except (KeyError, TypeError, ValueError):
         text = f"the message has no record {OURS!r} of ours; both sides must run fed_flower"
