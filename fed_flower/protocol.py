@@ -15,6 +15,7 @@ from flwr.app import ConfigRecord, ConfigRecordValues, MetricRecord, RecordDict
 
 from fed_core.config import to_tree
 from fed_core.errors import Refusal, RefusedError
+from fed_core.roles.membership import is_run_id
 from fed_core.roles.messages import Registration, RunConfig
 from fed_core.types import PROTOCOL_VERSION, Array, Descriptor, Json
 from fed_flower.records import arrays_of, from_record, to_record
@@ -61,14 +62,39 @@ def order_record(order: Order) -> ConfigRecord:
 def read_run(content: RecordDict) -> tuple[str, RunConfig, str]:
     """Return name and configuration of the run, and the kind of descriptor."""
     tree = _ours(content)
-    return str(tree["run_id"]), RunConfig(**tree["run"]), str(tree["kind"])
+    try:
+        return _run_id(tree), RunConfig(**tree["run"]), str(tree["kind"])
+    except (KeyError, TypeError) as err:
+        raise _not_understood("run", err) from None
 
 
 def read_order(content: RecordDict) -> Order:
     """Return what :func:`order_record` wrote."""
     tree = _ours(content)
-    del tree["protocol"]
-    return Order(**{**tree, "run": RunConfig(**tree["run"])})
+    try:
+        return Order(
+            run_id=_run_id(tree),
+            run=RunConfig(**tree["run"]),
+            round=int(tree["round"]),
+            loads=bool(tree["loads"]),
+            extras={str(key): str(name) for key, name in tree["extras"].items()},
+            values=dict(tree["values"]),
+        )
+    except (KeyError, TypeError, ValueError, AttributeError) as err:
+        raise _not_understood("order", err) from None
+
+
+def _run_id(tree: Mapping[str, Any]) -> str:
+    """Return the name of the run, which becomes that of a folder here."""
+    run_id = str(tree["run_id"])
+    if not is_run_id(run_id):
+        raise RefusedError(f"the server calls its run {run_id!r}; a name without / is needed", Refusal.BAD_NAME)
+    return run_id
+
+
+def _not_understood(what: str, err: Exception) -> RefusedError:
+    text = f"the server's {what} is not understood ({type(err).__name__}: {err}); use one version on both sides"
+    return RefusedError(text, Refusal.WRONG_VERSION)
 
 
 def registration_record(registration: Registration) -> ConfigRecord:
