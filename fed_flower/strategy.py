@@ -97,7 +97,8 @@ class FedPerceptionStrategy(FlowerStrategy):
     def summary(self) -> None:
         """Log what runs."""
         run = self._run
-        log.info("\t├──> Strategy: %s %s", run.strategy, dict(run.strategy_options) or "")
+        options = " ".join(f"{name}={value}" for name, value in run.strategy_options.items())
+        log.info("\t├──> Strategy: %s", f"{run.strategy} {options}".strip())
         log.info(
             "\t└──> %s on task %s, %d of %d rounds to go", run.network, run.task, self.rounds_left, run.total_rounds
         )
@@ -185,10 +186,13 @@ class FedPerceptionStrategy(FlowerStrategy):
         book.save_initial(ev.InitialModel(store_tensors(ordered, book.store), known.signature))
 
     def _register_new(self, grid: Grid) -> None:
-        """Ask nodes that are not known yet who they are."""
+        """Forget nodes that are gone, and ask those that are not known yet who they are."""
         if not self._begun:
             self._wait_for_nodes(grid)
-        new = [node for node in grid.get_node_ids() if node not in self._nodes]
+        here = list(grid.get_node_ids())
+        # A robot whose node was started again comes back under another node id.
+        self._nodes = {node: robot_id for node, robot_id in self._nodes.items() if node in here}
+        new = [node for node in here if node not in self._nodes]
         record = protocol.run_record(self._aggregator.run_id, self._run, self._aggregator.kind)
         messages = [_message({protocol.OURS: record}, node, MessageType.QUERY) for node in new]
         replies = grid.send_and_receive(messages, timeout=self._patience_s) if messages else []
@@ -201,11 +205,14 @@ class FedPerceptionStrategy(FlowerStrategy):
 
     def _wait_for_nodes(self, grid: Grid) -> None:
         until = time.monotonic() + self._patience_s
-        pause = threading.Event()
+        pause, told = threading.Event(), -1
         while (found := len(list(grid.get_node_ids()))) < self._min_robots:
             if time.monotonic() >= until:
                 text = f"{found} of at least {self._min_robots} Flower nodes are there after {self._patience_s:g} s"
                 raise StrategyError(f"{text}; start more, or lower min_robots")
+            if found != told:
+                log.info("waiting for nodes: %d of at least %d are there", found, self._min_robots)
+                told = found
             pause.wait(0.2)
 
     def _read_answer(self, reply: Message) -> Answer | None:

@@ -245,6 +245,25 @@ def test_a_robot_of_another_network_is_refused(base: Path, tmp_path: Path) -> No
         run_round(begun(tmp_path), LocalGrid(app(base), [1, 2, 3], change))
 
 
+def test_a_node_that_is_gone_is_not_asked_and_comes_back_under_another_id(base: Path, tmp_path: Path) -> None:
+    strategy = begun(tmp_path, rounds=3)
+    grid = LocalGrid(app(base), [1, 2, 3])
+    run_round(strategy, grid, 1)
+    gone = grid.contexts.pop(3)
+    grid.sent.clear()
+    assert run_round(strategy, grid, 2) is not None
+    assert [message.metadata.dst_node_id for message in grid.sent] == [1, 2]
+
+    grid.contexts[33] = gone  # cleo, with what it kept
+    grid.sent.clear()
+    run_round(strategy, grid, 3)
+    told = [(message.metadata.message_type, message.metadata.dst_node_id) for message in grid.sent]
+    assert told == [("query", 33), ("train", 1), ("train", 2), ("train", 33)]
+    closed = strategy._aggregator.book.closed()
+    assert closed is not None
+    assert [report.robot_id for report in closed.reports] == list(NAMES)
+
+
 def test_a_robot_that_comes_later_takes_part(base: Path, tmp_path: Path) -> None:
     strategy = FedPerceptionStrategy.from_fleet(fleet("fedepth"), tmp_path, toolbox=toolbox, min_robots=2)
     grid = LocalGrid(app(base), [1, 2, 3])
