@@ -206,11 +206,12 @@ class Comparing(LocalRule):
 
     def _score(self, state: LocalState, division: Division) -> tuple[Floats, dict[str, float]]:
         """Return (L,) scores and the figures that travel."""
+        from fed_core.training.mapped import mapped_copy
         from fed_core.training.probe import CkaProbe, ProbeMemory
 
         names = [layer.name for layer in division.layers]
         memory = ProbeMemory(state.model)
-        reference = _reference(state)
+        reference = mapped_copy(state.model, state.extras[GLOBAL])
         memory.hold(reference)
         options = self._options
 
@@ -240,21 +241,6 @@ class Comparing(LocalRule):
             return scores
         old = np.where(np.isnan(before), scores, before)
         return np.where(np.isnan(scores), old, weight * old + (1.0 - weight) * scores)
-
-
-def _reference(state: LocalState) -> "nn.Module":
-    """Return a copy of the model with the global weights; integers are the robot's own."""
-    import copy
-
-    import torch
-
-    model = copy.deepcopy(state.model)
-    tensors = state.extras[GLOBAL]
-    with torch.no_grad():
-        for name, target in model.state_dict().items():
-            if target.is_floating_point():
-                target.copy_(torch.tensor(np.asarray(tensors[name])))
-    return model.eval()
 
 
 def _with_dropout(reference: "nn.Module") -> "nn.Module":

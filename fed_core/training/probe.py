@@ -125,7 +125,8 @@ class ProbeMemory:
     """Counts what comparing takes beside the robot's own model.
 
     On a GPU it is the peak of what PyTorch's allocator gave out, forward passes of both models included. On a CPU there
-    is no such figure: there it is the second model and the outputs that waited or were compared at one time.
+    is no such figure: there it is the second model, counted whole though most of it may stay in a mapped file, and the
+    outputs that waited or were compared at one time.
 
     Args:
         model: the robot's model.

@@ -70,6 +70,11 @@ class TensorFile(Mapping[str, Array]):
             flat.flags.writeable = False
         return flat.reshape(entry.spec.shape)
 
+    def release(self) -> None:
+        """Give back the memory of the pages that were read; arrays stay as they are, and read them again."""
+        if hasattr(mmap, "MADV_DONTNEED"):  # Linux
+            self._map.madvise(mmap.MADV_DONTNEED)
+
     def __iter__(self) -> Iterator[str]:
         """Iterate over the names in the order of their bytes."""
         return iter(self._entries)

@@ -59,7 +59,7 @@ def test_a_part_that_the_network_does_not_name_is_an_error() -> None:
     with pytest.raises(ConfigError) as caught:
         run(tiny(), config)
     assert str(caught.value) == (
-        "train.parts: the network 'tiny' names no part 'image_neck'; its parts: head, camera, attention"
+        "train.parts: the network 'tiny' names no part 'image_neck'; its parts: head, camera, bev, attention"
     )
 
 
