@@ -87,3 +87,7 @@ class StudyError(FedError):
 
 class TrainingError(FedError):
     """Local training failed or diverged."""
+
+
+class EngineError(FedError):
+    """The workers of a simulation are lost or cannot start; what they finished is kept."""

@@ -4,14 +4,13 @@ Time is a counter and the network is a function call; what robots compute is don
 gives the same models as the fleet on ROS 2, with every engine.
 """
 
-import fcntl
 import hashlib
 import json
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from fed_core import __version__, requests
 from fed_core.aggregation import run_aggregation
@@ -19,13 +18,23 @@ from fed_core.bookkeeping import RunBook
 from fed_core.config import to_tree
 from fed_core.data.bag_writer import record_once
 from fed_core.data.open import SourceConfig, open_source
-from fed_core.errors import ConfigError, DataError, FedError, StoreError, StrategyError
+from fed_core.errors import ConfigError, DataError, FedError, StrategyError
 from fed_core.fleet import FleetConfig
 from fed_core.roles import events as ev
 from fed_core.roles.aggregator import Aggregator
-from fed_core.roles.messages import FleetPlan, FleetStatus, Registration, RegistrationReply, RobotPhase, RobotStatus
+from fed_core.roles.membership import Snapshot
+from fed_core.roles.messages import (
+    FleetPlan,
+    FleetStatus,
+    Registration,
+    RegistrationReply,
+    RobotPhase,
+    RobotStatus,
+    RunConfig,
+)
 from fed_core.roles.robot import Robot, RobotConfig
 from fed_core.simulation.engines import Answer, Engine, Job, LocalEngine
+from fed_core.store.run_lock import lock_run
 from fed_core.training.jobs import Toolbox, run_job
 
 AGGREGATOR = ""
@@ -69,33 +78,21 @@ class Simulation:
     ) -> None:
         self._fleet, self._base, self._folder, self._toolbox = fleet, base, folder, toolbox
         self._entries = {entry.id: entry for entry in fleet.robots}
-        self._engine = LocalEngine(toolbox) if engine is None else engine
+        self._engine = LocalEngine(toolbox, threads=threads) if engine is None else engine
         self._on_view, self._on_plan, self._threads = on_view, on_plan, threads
         self._queue: deque[tuple[str, ev.Event]] = deque()
         self._now_s = 0.0
         run = fleet.run_config()
-        self._book = RunBook(folder, fleet.run, run)
-        self._lock = _locked(folder, self._book)
-        config = replace(fleet.aggregator, min_robots=len(fleet.robots), round_deadline_s=0.0, liveness_s=3600.0)
+        self._lock = lock_run(folder)
+        try:
+            self._book = RunBook(folder, fleet.run, run)
+        except BaseException:
+            self._lock.close()
+            raise
         snapshot = self._book.snapshot()
-        self._aggregator = Aggregator(
-            config,
-            fleet.run,
-            run,
-            descriptor=self._book.strategy.descriptor,
-            snapshot=snapshot,
-            status_on_demand=True,
-        )
+        self._aggregator = _aggregator(fleet, run, self._book.strategy.descriptor, snapshot)
         self._changes, self._told = 0, ("", -1)
-        self._robots = {
-            entry.id: Robot(
-                RobotConfig(robot_id=entry.id, task=fleet.task),
-                "simulated",
-                architecture=fleet.network.name,
-                software=__version__,
-            )
-            for entry in fleet.robots
-        }
+        self._robots = {entry.id: _robot(entry.id, fleet) for entry in fleet.robots}
         self._initial_missing = snapshot.initial is None
 
     def run(self) -> FleetPlan:
@@ -268,13 +265,12 @@ def _told_of(answer: Answer) -> FedError:
     return err or FedError("no answer")
 
 
-def _locked(folder: Path, book: RunBook) -> IO[str]:
-    """Return an open file that keeps other processes from the run; two in one folder would count rounds twice."""
-    file = (folder / "lock").open("w")
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as err:
-        file.close()
-        book.close()
-        raise StoreError(f"another process runs in {folder}; wait until it ends, or use another folder") from err
-    return file
+def _aggregator(fleet: FleetConfig, run: RunConfig, descriptor: str | None, snapshot: Snapshot) -> Aggregator:
+    """Return the role; it waits for all robots, and for as long as they take."""
+    config = replace(fleet.aggregator, min_robots=len(fleet.robots), round_deadline_s=0.0, liveness_s=3600.0)
+    return Aggregator(config, fleet.run, run, descriptor=descriptor, snapshot=snapshot, status_on_demand=True)
+
+
+def _robot(robot_id: str, fleet: FleetConfig) -> Robot:
+    config = RobotConfig(robot_id=robot_id, task=fleet.task)
+    return Robot(config, "simulated", architecture=fleet.network.name, software=__version__)

@@ -5,9 +5,11 @@ The order is the same with every engine, however long each job takes, so roles h
 
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
+
+import torch
 
 from fed_core.errors import FedError
 from fed_core.requests import JobRequest
@@ -56,15 +58,28 @@ class Engine(ABC):
         """
 
 
+def carry_out(
+    kind: str,
+    arguments: Mapping[str, Any],
+    toolbox: Toolbox,
+    threads: int,
+    on_progress: OnProgress = lambda share, loss, speed: None,
+) -> dict[str, Any]:
+    """Return the answer of a job; every engine uses as many threads, since their number changes the last bits."""
+    torch.set_num_threads(threads)
+    return run_job(kind, arguments, toolbox, on_progress)
+
+
 class LocalEngine(Engine):
     """One job after the other, in this process.
 
     Args:
         toolbox: networks and encoder.
+        threads: CPU threads of a job.
     """
 
-    def __init__(self, toolbox: Toolbox) -> None:
-        self._toolbox = toolbox
+    def __init__(self, toolbox: Toolbox, *, threads: int = 1) -> None:
+        self._toolbox, self._threads = toolbox, threads
         self._waiting: deque[Job] = deque()
 
     def submit(self, job: Job) -> None:
@@ -77,7 +92,7 @@ class LocalEngine(Engine):
             return None
         job = self._waiting.popleft()
         try:
-            result = run_job(job.request.kind, job.request.arguments, self._toolbox, job.on_progress)
+            result = carry_out(job.request.kind, job.request.arguments, self._toolbox, self._threads, job.on_progress)
         except FedError as err:
             return Answer(job, error=err)
         return Answer(job, result)

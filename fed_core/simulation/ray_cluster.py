@@ -1,0 +1,151 @@
+"""Ray's processes: started here, or joined where somebody else started them, and its errors in one line each."""
+
+import logging
+import os
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fed_core.errors import ConfigError, EngineError
+
+#: What Ray may take for its start [s].
+START_S = 120.0
+AGAIN = "start the same command again: what is finished is kept"
+#: Our own variables begin so.
+_OURS = "FED_PERCEPTION_"
+
+
+@dataclass(frozen=True)
+class RayOptions:
+    """How Ray is used.
+
+    Attributes:
+        workers: processes; 0 = as many as CPUs and GPUs allow.
+        gpus: share of a GPU for each; None = a whole one each where there are GPUs, else none.
+        address: of a cluster that runs ("auto", "host:6379", "ray://host:10001"); "" = Ray is started for the run.
+        spill: folder for objects that do not fit into memory; None = Ray's own.
+        object_store_bytes: memory of Ray's object store; 0 = Ray's own choice.
+    """
+
+    workers: int = 0
+    gpus: float | None = None
+    address: str = ""
+    spill: Path | None = None
+    object_store_bytes: int = 0
+
+
+def import_ray() -> Any:
+    """Return the package.
+
+    Raises:
+        ConfigError: it is not installed.
+    """
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # a run tells nobody about itself
+    try:
+        import ray
+    except ImportError as err:
+        raise ConfigError("the engine ray needs Ray: pip install 'fed_perception[ray]'") from err
+    return ray
+
+
+@contextmanager
+def cluster(options: RayOptions, threads: int) -> Iterator[Any]:
+    """Join or start Ray, and leave it as it was.
+
+    Args:
+        options: how.
+        threads: CPUs of a worker.
+
+    Raises:
+        EngineError: Ray cannot be reached or started.
+    """
+    ray = import_ray()
+    if ray.is_initialized():  # the caller's own
+        yield ray
+        return
+    then = "name a cluster that runs (ray start --head), or leave out --address" if options.address else AGAIN
+    what = "Ray cannot be reached" if options.address else "Ray cannot be started"
+    with warnings.catch_warnings(), one_line(what, options.address, then):
+        warnings.simplefilter("ignore", FutureWarning)  # about its own settings
+        _begin(ray, options, threads)
+    try:
+        yield ray
+    finally:
+        ray.shutdown()
+
+
+def _begin(ray: Any, options: RayOptions, threads: int) -> None:
+    quiet: dict[str, Any] = {"logging_level": logging.ERROR, "log_to_driver": False}
+    if options.address:
+        ray.init(address=options.address, **quiet)
+        return
+    more: dict[str, Any] = {}
+    wanted = options.workers * threads
+    if wanted > len(os.sched_getaffinity(0)):
+        more["num_cpus"] = wanted
+    if options.object_store_bytes:
+        more["object_store_memory"] = options.object_store_bytes
+    if options.spill is not None:
+        options.spill.mkdir(parents=True, exist_ok=True)
+        more["object_spilling_directory"] = str(options.spill.absolute())
+    ray.init(address="local", include_dashboard=False, **quiet, **more)
+
+
+def fitting(ray: Any, options: RayOptions, threads: int) -> tuple[int, float]:
+    """Return how many workers there shall be, and the share of a GPU for each.
+
+    Raises:
+        EngineError: fewer fit than were asked for.
+    """
+    has = ray.cluster_resources()
+    cpus, there = int(has.get("CPU", 0)), float(has.get("GPU", 0.0))
+    gpus = options.gpus if options.gpus is not None else min(there, 1.0)
+    fit = cpus // threads
+    if gpus > 0:
+        fit = min(fit, int(there / gpus + 1e-9))
+    wanted = options.workers or max(fit, 1)
+    if wanted > fit:
+        need = f"{wanted} worker(s) of {threads} CPU(s) and {gpus:g} GPU(s)"
+        text = f"Ray has {cpus} CPU(s) and {there:g} GPU(s), too little for {need}"
+        raise EngineError(f"{text}; lower --workers, --threads or --gpus-per-robot")
+    return wanted, gpus
+
+
+def our_variables() -> dict[str, str]:
+    """Return the variables of this process that work on other machines reads, too."""
+    return {name: value for name, value in os.environ.items() if name.startswith(_OURS)}
+
+
+@contextmanager
+def one_line(what: str, where: str = "", then: str = AGAIN) -> Iterator[None]:
+    """Turn any error of Ray into one line.
+
+    Args:
+        what: was tried.
+        where: address or robot.
+        then: what to do.
+    """
+    ray = import_ray()
+    try:
+        yield
+    except (ray.exceptions.RayError, ConnectionError, RuntimeError, TimeoutError, ValueError, OSError) as err:
+        at = f" ({where})" if where else ""
+        raise EngineError(f"{what}{at}: {_told(ray, err)}; {then}") from err
+
+
+def _told(ray: Any, err: BaseException) -> str:
+    """Return the reason in a few words."""
+    known = ray.exceptions
+    if isinstance(err, known.OutOfMemoryError):
+        return "memory is out on its node, use fewer workers or smaller batches"
+    if isinstance(err, known.RayActorError | known.WorkerCrashedError | known.NodeDiedError):
+        return "its process was killed (memory out?) or its node is gone, use fewer workers if that happens again"
+    if isinstance(err, known.ObjectStoreFullError | known.OutOfDiskError):
+        return "Ray's object store and the disk behind it are full, free space or name a folder with --spill"
+    if isinstance(err, known.RayTaskError) and err.cause is not None:
+        err = err.cause
+    lines = [line.strip() for line in str(err).splitlines() if line.strip()]
+    return f"{type(err).__name__}: {lines[-1][:300] if lines else 'no text'}"
