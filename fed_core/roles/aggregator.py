@@ -65,7 +65,10 @@ class Aggregator:
         self._round_start_s = now_s
         self._told_s = float("-inf")
         self._resumed = snapshot is not None and saved.plan is not None
-        self._handlers: dict[type, Callable[[Any, float], list[ev.Effect]]] = {
+        self._handlers = self._all_handlers()
+
+    def _all_handlers(self) -> dict[type, Callable[[Any, float], list[ev.Effect]]]:
+        return {
             ev.InitialModel: self._on_initial,
             Registration: self._on_registration,
             SequenceDescriptor: self._on_descriptor,

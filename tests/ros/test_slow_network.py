@@ -22,7 +22,7 @@ from tests.ros.kept_models import keep_models
 pytestmark = pytest.mark.timeout(200)
 
 #: Several times slower than the camera on one CPU thread.
-SLOW = {**NETWORK, "height": 160, "width": 192}
+SLOW = {**NETWORK, "height": 320, "width": 384}
 PERIOD_NS = 16_666_667
 IMAGES = 90
 #: Images sent after the last one of which a depth came. A queue of this many holds them all, so that none can be lost
