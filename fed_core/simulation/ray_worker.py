@@ -74,14 +74,19 @@ class RobotWorker:
         """Delete the models on this node."""
         shutil.rmtree(self._cache, ignore_errors=True)
 
+    def _forget_before(self, number: int) -> None:
+        """Delete the models of rounds that are over; another worker of this node may be writing this round's."""
+        for old in self._cache.glob("*"):
+            if int(old.name) < number:
+                shutil.rmtree(old, ignore_errors=True)
+
     def _shared_paths(self, job: Mapping[str, Any], shared: Mapping[str, Any]) -> dict[str, Path]:
         """Return the paths of the fleet's models on this node; those of rounds that are over are deleted."""
         import ray
 
         folder = self._cache / f"{job['round']}"
         if shared and not folder.is_dir():
-            for old in self._cache.glob("*"):
-                shutil.rmtree(old, ignore_errors=True)
+            self._forget_before(job["round"])
             folder.mkdir(parents=True, exist_ok=True)
         for name, reference in shared.items():
             if not (folder / name).exists():

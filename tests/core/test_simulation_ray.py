@@ -15,6 +15,7 @@ from fed_core.roles.messages import FleetPlan  # noqa: E402
 from fed_core.simulation import Simulation  # noqa: E402
 from fed_core.simulation.ray_cluster import RayOptions, cluster  # noqa: E402
 from fed_core.simulation.ray_engine import RayEngine  # noqa: E402
+from fed_core.simulation.ray_worker import RobotWorker  # noqa: E402
 from tests.core.training.tiny import toolbox, write_folder  # noqa: E402
 
 pytestmark = [pytest.mark.usefixtures("fresh_process"), pytest.mark.timeout(180)]
@@ -114,6 +115,20 @@ def test_a_killed_worker_ends_in_one_line_and_the_run_goes_on(base: Path, tmp_pa
     with pytest.raises(EngineError, match=r"round 2 of robot \w+ failed: its process was killed .*; start the same"):
         simulation.run()
     assert simulate(fleet(), base, tmp_path / "cut")[-1] == whole[-1]
+
+
+def test_a_worker_leaves_this_rounds_models_to_the_others_of_its_node(tmp_path: Path) -> None:
+    """Two workers begin a round at the same time, and both find no folder of it."""
+    import tempfile
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tempfile, "tempdir", str(tmp_path))
+        worker = RobotWorker(TOOLBOX, {}, str(tmp_path), "run", 1)
+        for name in ("0", "1", "2", "10"):
+            (tmp_path / "fed-perception-run" / name).mkdir(parents=True)
+        patch.chdir(ROOT)
+        worker._forget_before(2)
+    assert sorted(path.name for path in (tmp_path / "fed-perception-run").iterdir()) == ["10", "2"]
 
 
 def test_without_ray_installed(monkeypatch: pytest.MonkeyPatch) -> None:
