@@ -84,19 +84,27 @@ def write(kind: str, name: str, known: list[str], files: dict[Path, str]) -> Non
         raise ConfigError(f"{name!r} is no name for a {kind}: {rule}")
     if name in known:
         raise ConfigError(f"a {kind} {name!r} exists already; known: {', '.join(known)}; take another name")
+    texts = {path: filled(template, name) for path, template in files.items()}
     there = next((path for path in files if path.exists()), None)
     if there is not None:
         raise ConfigError(f"{there} exists already; take another name, or another folder with --out")
-    for path, template in files.items():
+    for path, text in texts.items():
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(filled(template, name), encoding="utf-8")
+            path.write_text(text, encoding="utf-8")
         except OSError as err:
             raise ConfigError(f"cannot write {path}: {err.strerror}; choose another folder with --out") from err
         typer.echo(path)
 
 
 def filled(template: str, name: str) -> str:
-    """Return the text of a template for a registered name."""
+    """Return the text of a template for a registered name.
+
+    Raises:
+        ConfigError: the class of that name would hide what the template imports.
+    """
     text = (TEMPLATES / f"{template}.py.txt").read_text(encoding="utf-8")
-    return Template(text).substitute(name=name, Name="".join(word.capitalize() for word in name.split("_")))
+    title = "".join(word.capitalize() for word in name.split("_"))
+    if re.search(rf"(?<!\$)\b{title}\b", text):
+        raise ConfigError(f"the class of {name!r} would be {title}, which the new file needs itself; take another name")
+    return Template(text).substitute(name=name, Name=title)

@@ -115,6 +115,13 @@ def test_nothing_that_is_there_is_written_over(tmp_path: Path) -> None:
     assert error_of("model", "adabins_s", tmp_path).startswith("error: a network 'adabins_s' exists already")
 
 
+@pytest.mark.parametrize("name", ["strategy", "mixer", "update"])
+def test_a_class_that_would_hide_an_import_is_refused(name: str, tmp_path: Path) -> None:
+    told = f"error: the class of {name!r} would be {name.title()}, which the new file needs itself; take another name"
+    assert error_of("strategy", name, tmp_path) == told
+    assert not list(tmp_path.iterdir())
+
+
 def test_an_unknown_strategy_is_refused_before_anything_is_made(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["simulate", "--strategy", "mine", "--out", str(tmp_path / "run")])
     assert result.exit_code == 2 and "mine" in result.stderr and not (tmp_path / "run").exists()
