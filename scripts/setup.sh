@@ -89,7 +89,7 @@ check_index() {
 install_packages() {
   export _ROS_WHEELS_BOOTSTRAP_COMPLETE=1 # pip and the build tools need no ROS, so no second start of each interpreter
   check_index
-  echo "      downloads: ROS 2 50 MB, other packages 145 MB, PyTorch 190 MB (CPU build) or about 3 GB (the CUDA build that"
+  echo "      downloads: ROS 2 50 MB, other packages 310 MB, PyTorch 190 MB (CPU build) or about 3 GB (the CUDA build that"
   echo "      the public index serves; for the CPU build let PIP_INDEX_URL, PIP_EXTRA_INDEX_URL or PIP_FIND_LINKS name"
   echo "      PyTorch's CPU index). What pip has in its cache is not loaded again."
   step 2 "PyTorch"
