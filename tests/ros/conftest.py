@@ -1,13 +1,11 @@
 """Fixtures of the ROS tests: a domain for each test, processes that always end, no leftovers in shared memory."""
 
-import fcntl
 import os
 import queue
 import re
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -16,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from fed_cli.fleetrun.environment import lock_domain
 from fed_cli.fleetrun.shared_memory import remove_dead_segment
 from tests.ros.fleets import Fleet
 
@@ -138,18 +137,10 @@ Starter = Callable[..., RosProcess]
 
 @contextmanager
 def locked_domain() -> Iterator[int]:
-    """Give a ROS domain that no other test on this machine uses at the same time."""
-    folder = Path(tempfile.gettempdir()) / f"fed_perception_domains_{os.getuid()}"
-    folder.mkdir(exist_ok=True)
-    for number in range(1, 101):
-        with (folder / str(number)).open("w") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
-                continue
-            yield number
-            return
-    pytest.fail(f"all 100 ROS domains are locked in {folder}")
+    """Give a ROS domain that no other test or demo on this machine uses at the same time."""
+    number, lock = lock_domain()
+    with lock:
+        yield number
 
 
 def environment_of(domain_id: int, folder: Path) -> dict[str, str]:

@@ -64,7 +64,7 @@ def test_lines_go_through_and_an_interrupt_ends_both(told: Watcher, ros_process:
     plan = json.loads(process.wait_line(r'\{"kind": "plan"', 40.0).string)
     assert plan["run"] == "yard" and plan["deadline_s"] == 300.0 and plan["sent_s"] <= plan["time_s"]
     assert json.loads(process.wait_line(r'\{"kind": "diagnostics"').string)["level"] == "warn"
-    assert process.stop() == 130
+    assert process.stop(timeout_s=40.0) == 130  # a busy machine takes its time to end the monitor
     assert process.output[-1] == "stopped"
     told.until(lambda: "monitor" not in told.node.get_node_names())
 
