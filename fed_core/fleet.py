@@ -4,7 +4,7 @@ The launch files, the demo and the simulator all read it.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +45,13 @@ class RobotEntry:
         check(self)
         if not is_robot_id(self.id):
             raise ConfigError(f"robot id {self.id!r} is no ROS name: letters, digits and _, a letter first, at most 63")
+
+    @property
+    def recorded(self) -> SourceConfig | None:
+        """The part of :attr:`source` that the robot records; None with live sensors."""
+        if self.source is None or not self.frames:
+            return self.source
+        return replace(self.source, stop=(self.source.start or 0) + self.frames * self.source.step)
 
 
 @dataclass(frozen=True)

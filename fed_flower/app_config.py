@@ -5,17 +5,14 @@ run, ``threads`` and ``device`` of training. Node config (``flower-supernode --n
 robot's place in the fleet file (simulations set it), or ``robot-id``; ``data``, the robot's own recording.
 """
 
-import hashlib
-import json
 from dataclasses import replace
 from pathlib import Path
 
 from flwr.app import Context, UserConfig
 
 from fed_core import requests
-from fed_core.config import to_tree
-from fed_core.data.bag_writer import record_once
-from fed_core.data.open import SourceConfig, open_source
+from fed_core.data.open import SourceConfig
+from fed_core.data.rendered import on_disk
 from fed_core.errors import ConfigError
 from fed_core.fleet import FleetConfig, RobotEntry, load_fleet
 from fed_flower.client_app import FlowerRobot, RobotOf
@@ -54,15 +51,11 @@ def robots_of(fleet: FleetConfig, base: Path, folder: Path) -> RobotOf:
     def find(context: Context) -> FlowerRobot:
         entry = _entry(fleet, context.node_config)
         own = context.node_config.get("data")
-        source = SourceConfig(data=str(own)) if own is not None else entry.source
+        source = SourceConfig(data=str(own)) if own is not None else entry.recorded
         if source is None:
             where = "the fleet file names none, and neither does data in the node config"
             raise ConfigError(f"robot {entry.id!r} has no recording: {where}")
-        if entry.frames and own is None:
-            source = replace(source, stop=(source.start or 0) + entry.frames * source.step)
-        if source.generated is not None:
-            source = _recorded(source, base, folder / "robots" / entry.id)
-        return FlowerRobot(entry.id, requests.Samples(source, base))
+        return FlowerRobot(entry.id, requests.Samples(on_disk(source, base, folder / "robots" / entry.id), base))
 
     return find
 
@@ -80,10 +73,3 @@ def _entry(fleet: FleetConfig, node_config: UserConfig) -> RobotEntry:
         text = f"partition-id is {place}, but the fleet file has {len(known)} robot(s)"
         raise ConfigError(f"{text}; start as many nodes (num-supernodes) as it has robots")
     return fleet.robots[place]
-
-
-def _recorded(source: SourceConfig, base: Path, folder: Path) -> SourceConfig:
-    """Return the bag of a rendered source: robots record before they train, and so no job renders anything."""
-    digest = hashlib.sha256(json.dumps(to_tree(source), sort_keys=True).encode()).hexdigest()
-    path = (folder / f"samples-{digest[:12]}").absolute()
-    return SourceConfig(data=str(record_once(open_source(source, base), path)))

@@ -4,8 +4,6 @@ Time is a counter and the network is a function call; what robots compute is don
 gives the same models as the fleet on ROS 2, with every engine.
 """
 
-import hashlib
-import json
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -15,9 +13,7 @@ from typing import Any
 from fed_core import __version__, requests
 from fed_core.aggregation import run_aggregation
 from fed_core.bookkeeping import RunBook
-from fed_core.config import to_tree
-from fed_core.data.bag_writer import record_once
-from fed_core.data.open import SourceConfig, open_source
+from fed_core.data.rendered import on_disk
 from fed_core.errors import ConfigError, DataError, FedError, StrategyError
 from fed_core.fleet import FleetConfig
 from fed_core.roles import events as ev
@@ -212,27 +208,17 @@ class Simulation:
         self._post(AGGREGATOR, run_aggregation(job, self._book.strategy, self._book.store))
 
     def _samples(self, robot_id: str) -> requests.Samples:
-        entry = self._entries[robot_id]
-        if entry.source is None:
+        source = self._entries[robot_id].recorded
+        if source is None:
             raise ConfigError(f"robot {robot_id!r} has no source; a simulation needs one for each robot")
-        source = entry.source
-        if entry.frames:
-            source = replace(source, stop=(source.start or 0) + entry.frames * source.step)
-        if source.generated is not None:
-            source = SourceConfig(data=str(self._recorded(robot_id, source)))
-        return requests.Samples(source, self._base)
-
-    def _recorded(self, robot_id: str, source: SourceConfig) -> Path:
-        """Return the bag of a rendered source: robots record before they train, and so no job renders anything."""
-        digest = hashlib.sha256(json.dumps(to_tree(source), sort_keys=True).encode()).hexdigest()
-        path = (self._folder / "robots" / robot_id / f"samples-{digest[:12]}").absolute()
 
         def tell(done: int, total: int) -> None:
             text = f"recorded {done} of {total} frames"
             status = RobotStatus(robot_id, "simulated", RobotPhase.STARTING, progress=done / total, text=text)
             self._on_view(SimulationView(robot=status))
 
-        return record_once(open_source(source, self._base), path, tell)
+        kept = on_disk(source, self._base, self._folder / "robots" / robot_id, tell)
+        return requests.Samples(kept, self._base)
 
     def _count(self, who: str, effect: ev.CountSamples) -> None:
         network, task = self._fleet.network, self._fleet.task

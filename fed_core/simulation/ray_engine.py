@@ -6,8 +6,9 @@ store; what it wrote comes back as bytes and goes into the run's folder as if it
 
 import json
 import secrets
+import shutil
 from collections import deque
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -16,11 +17,13 @@ from fed_core import __version__, errors
 from fed_core.errors import EngineError, FedError
 from fed_core.simulation.engines import Answer, Engine, Job
 from fed_core.simulation.ray_cluster import START_S, RayOptions, cluster, fitting, one_line, our_variables
-from fed_core.simulation.ray_worker import RobotWorker
+from fed_core.simulation.ray_worker import RobotWorker, folder_of
 from fed_core.simulation.shipping import brought_home, freight_of, read_bytes
 
 #: Jobs that a worker has at a time: the next one is there when one ends.
 _DEPTH = 2
+#: What workers may take to delete their files [s].
+_CLEAN_S = 10.0
 #: Answers that wait for an older one, for each worker: so much the object store holds.
 _AHEAD = 4
 
@@ -46,6 +49,7 @@ class RayEngine(Engine):
         self._taken = self._given = 0
         self._blobs: dict[Path, Any] = {}
         self._round = -1
+        self._token = secrets.token_hex(6)  # names the run on every node
 
     def __enter__(self) -> "RayEngine":
         """Start the workers."""
@@ -59,10 +63,14 @@ class RayEngine(Engine):
 
     def __exit__(self, kind: type[BaseException] | None, err: BaseException | None, tb: TracebackType | None) -> None:
         """Stop the workers, and Ray where it was started for them."""
+        if not self._running:  # else they would finish their jobs first
+            with suppress(self._ray.exceptions.RayError):
+                self._ray.get([worker.clean.remote() for worker in self._workers], timeout=_CLEAN_S)
         for worker in self._workers:
             self._ray.kill(worker)
         self._workers.clear()
         self._stack.close()
+        shutil.rmtree(folder_of(self._token), ignore_errors=True)  # of this machine, whatever the workers did
 
     @property
     def workers(self) -> int:
@@ -97,7 +105,7 @@ class RayEngine(Engine):
         remote = self._ray.remote(RobotWorker).options(
             num_cpus=self._threads, num_gpus=gpus, max_restarts=0, scheduling_strategy="SPREAD"
         )
-        arguments = (self._make, our_variables(), str(Path.cwd()), secrets.token_hex(6), self._threads)
+        arguments = (self._make, our_variables(), str(Path.cwd()), self._token, self._threads)
         with one_line("workers of Ray do not start"):
             self._workers = [remote.remote(*arguments) for _ in range(count)]
             self._load = [0] * count

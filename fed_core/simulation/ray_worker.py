@@ -39,7 +39,9 @@ class RobotWorker:
         if Path(folder).is_dir():
             os.chdir(folder)
         self._toolbox: Toolbox = made(make_toolbox)
-        self._cache = Path(tempfile.gettempdir()) / f"{_PREFIX}{token}"
+        self._folder = folder_of(token)
+        self._models, self._scratch = self._folder / "models", self._folder / "work"
+        self._scratch.mkdir(parents=True, exist_ok=True)
         self._threads = threads
 
     def ready(self) -> dict[str, str]:
@@ -55,7 +57,7 @@ class RobotWorker:
             own: bytes of the robot's own files.
         """
         job = json.loads(text)
-        out = Path(tempfile.mkdtemp(prefix=_PREFIX))
+        out = Path(tempfile.mkdtemp(dir=self._scratch))
         try:
             paths = self._shared_paths(job, shared)
             for name, data in own.items():
@@ -71,12 +73,12 @@ class RobotWorker:
             shutil.rmtree(out, ignore_errors=True)
 
     def clean(self) -> None:
-        """Delete the models on this node."""
-        shutil.rmtree(self._cache, ignore_errors=True)
+        """Delete what the run left on this node."""
+        shutil.rmtree(self._folder, ignore_errors=True)
 
     def _forget_before(self, number: int) -> None:
         """Delete the models of rounds that are over; another worker of this node may be writing this round's."""
-        for old in self._cache.glob("*"):
+        for old in self._models.glob("*"):
             if int(old.name) < number:
                 shutil.rmtree(old, ignore_errors=True)
 
@@ -84,7 +86,7 @@ class RobotWorker:
         """Return the paths of the fleet's models on this node; those of rounds that are over are deleted."""
         import ray
 
-        folder = self._cache / f"{job['round']}"
+        folder = self._models / f"{job['round']}"
         if shared and not folder.is_dir():
             self._forget_before(job["round"])
             folder.mkdir(parents=True, exist_ok=True)
@@ -92,6 +94,11 @@ class RobotWorker:
             if not (folder / name).exists():
                 write_bytes(folder / name, ray.get(reference))
         return {place: folder / name for place, name in job["shared"].items()}
+
+
+def folder_of(token: str) -> Path:
+    """Return where a run keeps files on a node while it goes on."""
+    return Path(tempfile.gettempdir()) / f"{_PREFIX}{token}"
 
 
 def made(name: str) -> Any:

@@ -2,6 +2,7 @@
 
 import copy
 import warnings
+from functools import partial
 from itertools import chain
 
 import numpy as np
@@ -42,7 +43,7 @@ def mapped_copy(model: nn.Module, tensors: Tensors) -> nn.Module:
                     held[key] = nn.Parameter(new, requires_grad=False) if isinstance(old, nn.Parameter) else new
                     read += new.nbytes
         if release is not None and read:
-            module.register_forward_hook(release.after(read))
+            module.register_forward_hook(partial(release.add, read))
     return twin.eval()
 
 
@@ -52,26 +53,14 @@ class _Release:
     def __init__(self, file: TensorFile) -> None:
         self._file, self._read = file, 0
 
-    def after(self, count: int) -> "_After":
-        """Return the hook of a module with weights of so many bytes."""
-        return _After(self, count)
-
-    def add(self, count: int) -> None:
-        """Count bytes."""
+    def add(self, count: int, *_: object) -> None:
+        """Count the weights of a module that ran, in bytes."""
         self._read += count
         if self._read >= KEPT:
             self._file.release()
             self._read = 0
 
-
-class _After:
-    def __init__(self, release: _Release, count: int) -> None:
-        self._release, self._count = release, count
-
-    def __call__(self, module: nn.Module, inputs: object, output: object) -> None:
-        self._release.add(self._count)
-
-    def __deepcopy__(self, memo: object) -> "_After":
+    def __deepcopy__(self, memo: object) -> "_Release":
         return self  # a mapped file has no copy
 
 

@@ -82,3 +82,11 @@ def test_tells_mistakes(tmp_path: Path, changes: dict[str, Any], words: str) -> 
 @pytest.mark.parametrize("path", sorted((ROOT / "config" / "fleet").glob("*.yaml")), ids=lambda path: path.name)
 def test_every_fleet_file_of_the_repository_is_valid(path: Path) -> None:
     assert load_fleet(path).robots
+
+
+def test_a_robot_records_the_first_frames_of_its_source() -> None:
+    """Three frames from the tenth on, every second one: 10, 12, 14."""
+    source = SourceConfig(data="drive", start=10, step=2)
+    assert RobotEntry("a", source, frames=3).recorded == SourceConfig(data="drive", start=10, stop=16, step=2)
+    assert RobotEntry("a", source).recorded is source
+    assert RobotEntry("a", frames=3).recorded is None

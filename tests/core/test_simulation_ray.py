@@ -15,7 +15,7 @@ from fed_core.roles.messages import FleetPlan  # noqa: E402
 from fed_core.simulation import Simulation  # noqa: E402
 from fed_core.simulation.ray_cluster import RayOptions, cluster  # noqa: E402
 from fed_core.simulation.ray_engine import RayEngine  # noqa: E402
-from fed_core.simulation.ray_worker import RobotWorker  # noqa: E402
+from fed_core.simulation.ray_worker import RobotWorker, folder_of  # noqa: E402
 from tests.core.training.tiny import toolbox, write_folder  # noqa: E402
 
 pytestmark = [pytest.mark.usefixtures("fresh_process"), pytest.mark.timeout(180)]
@@ -111,10 +111,14 @@ def test_a_killed_worker_ends_in_one_line_and_the_run_goes_on(base: Path, tmp_pa
         for worker in engine._workers if plan.round == 2 else ():
             ray.kill(worker)
 
+    left = folder_of(engine._token)
     simulation = Simulation(fleet(), base, tmp_path / "cut", toolbox(), threads=1, engine=engine, on_plan=kill)
     with pytest.raises(EngineError, match=r"round 2 of robot \w+ failed: its process was killed .*; start the same"):
         simulation.run()
     assert simulate(fleet(), base, tmp_path / "cut")[-1] == whole[-1]
+    assert left.is_dir()
+    engine.__exit__(None, None, None)
+    assert not left.exists(), "killed workers delete nothing themselves"
 
 
 def test_a_worker_leaves_this_rounds_models_to_the_others_of_its_node(tmp_path: Path) -> None:
@@ -125,10 +129,12 @@ def test_a_worker_leaves_this_rounds_models_to_the_others_of_its_node(tmp_path: 
         patch.setattr(tempfile, "tempdir", str(tmp_path))
         worker = RobotWorker(TOOLBOX, {}, str(tmp_path), "run", 1)
         for name in ("0", "1", "2", "10"):
-            (tmp_path / "fed-perception-run" / name).mkdir(parents=True)
+            (folder_of("run") / "models" / name).mkdir(parents=True)
         patch.chdir(ROOT)
         worker._forget_before(2)
-    assert sorted(path.name for path in (tmp_path / "fed-perception-run").iterdir()) == ["10", "2"]
+        assert sorted(path.name for path in (folder_of("run") / "models").iterdir()) == ["10", "2"]
+        worker.clean()
+    assert not list(tmp_path.iterdir())
 
 
 def test_without_ray_installed(monkeypatch: pytest.MonkeyPatch) -> None:

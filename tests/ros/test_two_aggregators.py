@@ -18,4 +18,6 @@ def test_a_robot_that_a_stray_aggregator_refused_joins_the_right_one(fleet: Flee
     right.kill()
     robot.wait_line(r".*no aggregator on /fleet for 10 s", 60.0)
     fleet.aggregator(min_robots=1, rounds=50)
-    robot.wait_line(r".*an aggregator is on /fleet again", 60.0)
+    robot.wait_line(r".*an aggregator is on /fleet again", 60.0)  # wait_line fails the test where none comes
+    refused = [line for line in robot.output if "refused (WRONG_TASK)" in line]
+    assert len(refused) == 1, "told once, not at every try"
