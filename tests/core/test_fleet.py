@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 import yaml
 
+from fed_core.data.open import SourceConfig
 from fed_core.errors import ConfigError
-from fed_core.fleet import load_fleet
+from fed_core.fleet import RobotEntry, load_fleet
 
 ROOT = Path(__file__).resolve().parents[2]
 TREE: dict[str, Any] = {
