@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from fed_cli.fleetrun.marks import UNICODE, Marks
-from fed_cli.fleetrun.state import Fault, FleetState
+from fed_cli.fleetrun.state import Fault, FleetState, nearest
 
 _MB = 1e6
 #: Clusters beyond these are listed by number.
@@ -136,7 +136,7 @@ def _row(state: FleetState, canvas: Canvas, name: str, member: dict[str, Any], e
         "history": canvas.marks.sparkline(losses, 20 if roomy else 10) if len(losses) > 1 else "",
         "samp/s": f"{speed:.0f}" if speed else "",
         "MB": f"{(robot.get('sent_bytes', 0) + robot.get('received_bytes', 0)) / _MB:.1f}",
-        "shares": _shares(state, name),
+        "shares": state.shares(name),
         "refused": str(member["refused"]) if member.get("refused") else "",
         "clusters": _clusters(canvas, clusters, every),
         "says": robot.get("text", "") if canvas.width >= _WIDE else "",
@@ -160,27 +160,15 @@ def _dots_head(every: Sequence[int]) -> str:
     return _IN + "".join(str(cluster % 10) for cluster in every)
 
 
-def _shares(state: FleetState, name: str) -> str:
-    """Return how many layers a robot's last update of this run shared; "" where all are."""
-    mask = state.masks.get(name)
-    if mask is None or mask["run"] != state.fleet.get("run"):
-        return ""
-    return f"{mask['shared']}/{mask['units']}"
-
-
 def _selections(state: FleetState) -> list[Text]:
-    run = state.fleet.get("run")
-    shown = [(source, line) for source, line in sorted(state.selections.items()) if run in (None, line["run"])]
+    shown = state.served()
     lines = []
     for source, line in shown[:_MOST_SELECTIONS]:
         models = "+".join(map(str, line["clusters"])) or ", ".join(line["models"])
         text = f"{source} serves {line['sequence']} with cluster {models} of round {line['round']}"
-        if line["clusters"] and not any(0 <= c < len(line["distances"]) for c in line["clusters"]):
-            lines.append(_line(text))
-            continue
-        near = [line["distances"][c] for c in line["clusters"] if line["distances"][c] is not None]
-        text += f", distance {min(near):.3g}" if near else ""
-        text += f" > {line['threshold']:.3g}" if line["fallback"] and line["threshold"] else ""
+        distance = nearest(line)
+        text += "" if distance is None else f", distance {distance:.3g}"
+        text += f" > {line['threshold']:.3g}" if distance is not None and line["fallback"] and line["threshold"] else ""
         lines.append(_line(text, "yellow" if line["fallback"] else ""))
     if len(shown) > _MOST_SELECTIONS:
         lines.append(_line(f"and {len(shown) - _MOST_SELECTIONS} inference nodes more", "dim"))

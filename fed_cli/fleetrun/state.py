@@ -11,6 +11,8 @@ FAULT_S = 6.0
 KEPT_ROUNDS = 200
 #: Most robots, nodes or runs that are kept of each kind; names are made up easily, and those silent longest go.
 MOST_NAMES = 10_000
+#: Most pictures that are kept, and characters of one; a monitor's are far smaller.
+MOST_PICTURES, MOST_PICTURE_CHARS = 64, 400_000
 
 Level = Literal["warn", "error"]
 
@@ -45,6 +47,8 @@ class FleetState:
         self.plans: dict[str, dict[str, Any]] = {}
         self.masks: dict[str, dict[str, Any]] = {}
         self.selections: dict[str, dict[str, Any]] = {}
+        self.pictures: dict[str, dict[str, Any]] = {}
+        self.services: list[dict[str, Any]] = []
         self.fleets: list[str] = []
         self.looked = False
         self._ill: dict[str, dict[str, Any]] = {}
@@ -71,6 +75,11 @@ class FleetState:
             self._ill.pop(line["name"], None)
             if line["level"] != "ok":
                 _keep(self._ill, line["name"], {"time_s": self._clock(), **line})
+        elif kind == "picture":
+            if len(line["image"]) <= MOST_PICTURE_CHARS:
+                _keep(self.pictures, f"{line['source']} {line['what']}", line, MOST_PICTURES)
+        elif kind == "services":
+            self.services = line["services"][:MOST_NAMES]
         elif kind == "graph":
             self.fleets, self.looked = line["fleets"], True
 
@@ -86,6 +95,24 @@ class FleetState:
     def losses(self, robot_id: str) -> list[float]:
         """Return a robot's last loss of each round of this run that was seen."""
         return [loss for _, loss in sorted(self._losses.get(robot_id, {}).items())]
+
+    def losses_by_round(self) -> dict[int, dict[str, float]]:
+        """Return each robot's last loss of each round of this run that was seen, by round."""
+        found: dict[int, dict[str, float]] = {}
+        for name, kept in self._losses.items():
+            for number, loss in kept.items():
+                found.setdefault(number, {})[name] = loss
+        return dict(sorted(found.items()))
+
+    def served(self) -> list[tuple[str, dict[str, Any]]]:
+        """Return (inference node, its choice) of those that serve this run; of all where no fleet is known."""
+        run = self.fleet.get("run")
+        return [(source, line) for source, line in sorted(self.selections.items()) if run in (None, line["run"])]
+
+    def shares(self, robot_id: str) -> str:
+        """Return how many layers a robot's last update of this run shared, "3/12"; "" where all are."""
+        mask = self.masks.get(robot_id)
+        return "" if mask is None or mask["run"] != self.fleet.get("run") else f"{mask['shared']}/{mask['units']}"
 
     def deadline_left_s(self) -> float | None:
         """Return the time left for this round in seconds, None where there is no deadline."""
@@ -129,9 +156,16 @@ class FleetState:
             del kept[min(kept)]
 
 
-def _keep(table: dict[str, Any], name: str, newest: Any) -> None:
+def nearest(choice: dict[str, Any]) -> float | None:
+    """Return the distance between a sequence and the nearest of the clusters that serve it; None where untold."""
+    distances = choice["distances"]
+    near = [distances[k] for k in choice["clusters"] if 0 <= k < len(distances) and distances[k] is not None]
+    return min(near, default=None)
+
+
+def _keep(table: dict[str, Any], name: str, newest: Any, most: int = 0) -> None:
     """Put in the newest word of a name; where there are too many names, the one silent longest goes."""
     table.pop(name, None)
     table[name] = newest
-    if len(table) > MOST_NAMES:
+    if len(table) > (most or MOST_NAMES):
         del table[next(iter(table))]

@@ -54,7 +54,7 @@ def watch(what: Watch, *, once: bool = False, as_json: bool = False) -> None:
     Raises:
         FedError: no fleet answers in time, or the monitor ends.
     """
-    with _stopped_by_signals(), _monitor(what, _print_line if as_json else None) as monitor:
+    with stopped_by_signals(), open_monitor(what, _print_line if as_json else None) as monitor:
         console = Console()
         _until_fleet(what, monitor)
         if once or (not as_json and not console.is_terminal):
@@ -116,16 +116,35 @@ def _print_line(line: str) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
+def environment_of(what: Watch) -> dict[str, str]:
+    """Return the variables of a process in the fleet's ROS domain."""
+    return dict(os.environ) if what.domain_id is None else {**os.environ, "ROS_DOMAIN_ID": str(what.domain_id)}
+
+
 @contextmanager
-def _monitor(what: Watch, on_line: Callable[[str], None] | None) -> Iterator[MonitorReader]:
-    environment = dict(os.environ) if what.domain_id is None else {**os.environ, "ROS_DOMAIN_ID": str(what.domain_id)}
+def open_monitor(
+    what: Watch, on_line: Callable[[str], None] | None = None, *, pictures: bool = False
+) -> Iterator[MonitorReader]:
+    """Give the monitor of a fleet while it is watched.
+
+    Args:
+        what: the fleet.
+        on_line: is given each line of the monitor.
+        pictures: it also tells small pictures of what inference publishes.
+
+    Raises:
+        ConfigError: the namespace is none.
+    """
     if not _NAMESPACE.fullmatch(what.fleet_ns):
         raise ConfigError(
             f"--fleet-ns {what.fleet_ns!r} is no ROS namespace; it has to look like /fleet or /yard/fleet"
         )
     node = [sys.executable, "-m", "fed_nodes.monitor", "--ros-args", "-p", f"fleet_ns:={what.fleet_ns}"]
-    with tempfile.TemporaryDirectory(prefix="fedperc-top-") as folder:
-        monitor = MonitorReader([*tether(), *node], environment, str(Path(folder) / "monitor.log"), on_line)
+    if pictures:
+        node += ["-p", "pictures:=true"]
+    with tempfile.TemporaryDirectory(prefix="fedperc-monitor-") as folder:
+        log = str(Path(folder) / "monitor.log")
+        monitor = MonitorReader([*tether(), *node], environment_of(what), log, on_line)
         try:
             yield monitor
         finally:
@@ -133,8 +152,12 @@ def _monitor(what: Watch, on_line: Callable[[str], None] | None) -> Iterator[Mon
 
 
 @contextmanager
-def _stopped_by_signals() -> Iterator[None]:
-    """Let other ends (kill, a closed SSH connection or pipe) be as Ctrl-C, so that the terminal is left clean."""
+def stopped_by_signals(*, pipe: bool = True) -> Iterator[None]:
+    """Let other ends (kill, a closed SSH connection or pipe) be as Ctrl-C, so that the terminal is left clean.
+
+    Args:
+        pipe: a closed pipe ends this process quietly; not for a server, to which a closed connection is the same.
+    """
 
     def stop(number: int, frame: Any) -> None:
         raise KeyboardInterrupt
@@ -143,7 +166,8 @@ def _stopped_by_signals() -> Iterator[None]:
         raise SystemExit(0)
 
     before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGHUP)}
-    before[signal.SIGPIPE] = signal.signal(signal.SIGPIPE, end_quietly)
+    if pipe:
+        before[signal.SIGPIPE] = signal.signal(signal.SIGPIPE, end_quietly)
     try:
         yield
     finally:

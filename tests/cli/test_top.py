@@ -60,7 +60,7 @@ def test_a_pipe_that_is_closed_ends_the_json_lines_quietly(tmp_path: Path) -> No
 import sys
 from fed_cli.fleetrun import watching
 from fed_cli.fleetrun.monitor import MonitorReader
-with watching._stopped_by_signals():
+with watching.stopped_by_signals():
     program = [sys.executable, {str(tmp_path / "monitor.py")!r}]
     monitor = MonitorReader(program, {{}}, {str(tmp_path / "log")!r}, watching._print_line)
     try:
