@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 
 from fed_cli.fleetrun.pictures import PREDICTIONS, add_bar, new_grid, save_figure
+from fed_core.pictures.colours import MAP_COLOURS, UNKNOWN
 from fed_core.types import Array
 
 #: Row and column of cameras in a mosaic, in the order of their numbers.
 _AROUND: Mapping[str, tuple[int, float]] = {"front": (0, 0.5), "right": (1, 1.0), "left": (1, 0.0), "back": (2, 0.5)}
-#: Unknown cells.
-_GREY = "#9a9a9a"
 
 
 def draw_maps(folder: Path, summary: dict[str, Any], methods: list[str]) -> Path:
@@ -49,7 +48,7 @@ def draw_map(axis: Any, shown: Patch, true: Patch | None = None) -> Any:
     """Draw a map of probabilities, NaN = unknown, and outline true vehicles, whose map may have other cells."""
     from matplotlib import colormaps
 
-    colours = colormaps["magma"].with_extremes(bad=_GREY)
+    colours = colormaps[MAP_COLOURS].with_extremes(bad=UNKNOWN)
     image = axis.imshow(shown.cells, cmap=colours, vmin=0.0, vmax=1.0, interpolation="nearest", extent=shown.extent)
     axis.plot(0, 0, marker="^", markersize=5, color="white", markeredgecolor="black")
     if true is not None and (true.cells > 0).any():

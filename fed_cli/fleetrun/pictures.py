@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from fed_core.pictures.colours import DEPTH_COLOURS, depth_range
 from fed_core.types import Array
 
 #: File of a demo's grid.
@@ -23,7 +24,7 @@ def draw_grid(folder: Path, summary: dict[str, Any], methods: list[str]) -> Path
     for line, (_, _, depths) in zip(axes, rows, strict=True):
         near, far = depth_range(depths[-1])
         for axis, depth in zip(line[1:], depths, strict=True):
-            image = axis.imshow(depth, cmap="turbo_r", norm=LogNorm(near, far))
+            image = axis.imshow(depth, cmap=DEPTH_COLOURS, norm=LogNorm(near, far))
         add_metres(figure, image, line[-1])
     return save_figure(figure, folder / PREDICTIONS)
 
@@ -82,12 +83,3 @@ def _rows(folder: Path, name: str, methods: list[str]) -> list[tuple[str, Array,
         depths = [file[f"predicted_{number}"] for file in files]
         rows.append((name, files[0][f"rgb_{number}"], [*depths, files[0][f"truth_{number}"]]))
     return rows
-
-
-def depth_range(truth: Array) -> tuple[float, float]:
-    """Return the nearest and the farthest depth of the colours [m], for a depth image (H, W) [m]."""
-    valid = truth[np.isfinite(truth) & (truth > 0)]
-    if valid.size == 0:
-        return 0.1, 10.0
-    near, far = np.percentile(valid, [1, 99])
-    return float(near), float(max(far, near * 1.01))

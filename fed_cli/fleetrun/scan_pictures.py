@@ -7,13 +7,12 @@ from typing import Any
 import numpy as np
 
 from fed_cli.fleetrun.pictures import PREDICTIONS, new_grid, save_figure
-from fed_core.study.detection.pictures import corners_of, edges_in
+from fed_core.pictures.boxes import MIN_SCORE, corners_of, edges_in
+from fed_core.pictures.colours import CLASS_COLOURS
 from fed_core.types import DETECTION_CLASSES, Array
 
 #: Half a side of the view from above [m].
 _SIDE_M = 35.0
-#: Boxes with a lower score are left out of the pictures.
-_MIN_SCORE = 0.2
 #: Columns of kept boxes: centre, size, yaw, label, score.
 _YAW, _LABEL, _SCORE = 6, 7, 8
 #: Where and how the classes' colours are told: white lines must be seen, too.
@@ -113,13 +112,13 @@ def _corners(boxes: Array) -> Array:
 
 
 def _clear(boxes: Array) -> Array:
-    return boxes[boxes[:, _SCORE] >= _MIN_SCORE]
+    return boxes[boxes[:, _SCORE] >= MIN_SCORE]
 
 
 def _colour(box: Array) -> Any:
     from matplotlib import colormaps
 
-    return colormaps["tab10"](int(box[_LABEL]))
+    return colormaps[CLASS_COLOURS](int(box[_LABEL]))
 
 
 def class_legend(*, true: bool) -> list[Any]:
@@ -128,7 +127,10 @@ def class_legend(*, true: bool) -> list[Any]:
     from matplotlib.lines import Line2D
 
     handles = [Line2D([], [], color="white", label="true")] if true else []
-    return [*handles, *(Line2D([], [], color=colormaps["tab10"](k), label=n) for k, n in enumerate(DETECTION_CLASSES))]
+    return [
+        *handles,
+        *(Line2D([], [], color=colormaps[CLASS_COLOURS](k), label=n) for k, n in enumerate(DETECTION_CLASSES)),
+    ]
 
 
 def _rows(folder: Path, name: str, methods: list[str]) -> list[tuple[str, list[dict[str, Array]]]]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fed_cli.fleetrun.map_pictures import Patch, draw_map, mosaic
-from fed_cli.fleetrun.pictures import add_bar, add_metres, depth_range, new_grid, save_figure
+from fed_cli.fleetrun.pictures import add_bar, add_metres, new_grid, save_figure
 from fed_cli.fleetrun.scan_pictures import LEGEND, Overlay, class_legend, draw_from_above, draw_in_camera
 from fed_cli.recorded.boxes import boxes_of, points_of
 from fed_cli.recorded.frames import StaticFrames
@@ -28,6 +28,7 @@ from fed_core.data.bag_files import BagFile
 from fed_core.data.bag_topics import IMAGE
 from fed_core.data.images import decode_depth
 from fed_core.errors import DataError
+from fed_core.pictures.colours import DEPTH_COLOURS, depth_range
 from fed_core.types import Array
 
 #: Cameras of a row of boxes, and the view from above: x of the picture is right of the robot, y ahead.
@@ -84,7 +85,7 @@ def _draw_depth(bag: BagFile, output: Output, wanted: Wanted) -> Path:
         depths = [_metres(frame[topic]) for topic in (output.topic, truth) if topic in frame]
         near, far = depth_range(depths[-1])
         for axis, depth in zip(line[1:], depths, strict=False):
-            image = axis.imshow(depth, cmap="turbo_r", norm=LogNorm(near, far))
+            image = axis.imshow(depth, cmap=DEPTH_COLOURS, norm=LogNorm(near, far))
         add_metres(figure, image, line[-1])
     return save_figure(figure, _file(output, wanted))
 

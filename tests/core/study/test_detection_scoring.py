@@ -105,41 +105,8 @@ def one_box(centre: tuple[float, float, float], yaw: float = 0.0, score: float =
     )
 
 
-def corners_of(box: Boxes3D) -> Any:
-    return pictures.corners_of(box.centres, box.sizes, box.yaws)
-
-
-def test_the_edges_of_a_box_lie_where_the_camera_sees_them() -> None:
-    """A camera at the LiDAR that looks along y: x to the right, z up, focal length 20, the middle at (16, 8)."""
-    to_pixel = np.array([[20.0, 16, 0, 0], [0, 8, -20, 0], [0, 1, 0, 0]])
-    edges = np.array(list(pictures.edges_in(corners_of(one_box((0.0, 10.0, 0.0))), to_pixel)))
-
-    assert edges.shape == (12, 2, 2)
-    # The nearest corner on the right, above: (4, 8, 1).
-    assert np.isclose(edges, [16 + 20 * 4 / 8, 8 - 20 / 8]).all(-1).any()
-    assert not list(pictures.edges_in(corners_of(one_box((0.0, -10.0, 0.0))), to_pixel))
-
-
-def test_corners_by_hand() -> None:
-    corners = corners_of(one_box((10.0, 0.0, 1.0), yaw=np.pi / 2))[0]
-
-    assert np.allclose(corners[:4, 1], 4.0)  # the front looks along y
-    assert np.allclose(sorted(corners[:, 0])[:4], 8.0) and np.allclose(sorted(corners[:, 0])[4:], 12.0)
-    assert set(np.round(corners[:, 2])) == {0.0, 2.0}
-
-
 def coloured(canvas: Any, colour: tuple[int, int, int]) -> Any:
     return np.argwhere((np.abs(canvas.astype(int) - colour) < 40).all(-1))
-
-
-def test_boxes_from_above_are_where_they_are() -> None:
-    """Ahead of the LiDAR (its y) is up; a metre has four pixels."""
-    canvas = pictures.draw_bev(make_frame(), [(one_box((0.0, 30.0, 0.0)), pictures.PREDICTED)])
-
-    rows, columns = coloured(canvas, pictures.PREDICTED).T
-    assert canvas.shape == (pictures.SIDE_PX, pictures.SIDE_PX, 3)
-    assert (rows.min(), rows.max()) == pytest.approx((72, 88), abs=1)
-    assert (columns.min(), columns.max()) == pytest.approx((184, 216), abs=1)
 
 
 def test_a_box_ahead_is_drawn_in_the_front_camera_only() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from fed_core.study.detection.pictures import MIN_SCORE, REACH_M
+from fed_core.pictures.boxes import MIN_SCORE, REACH_M
 from fed_core.study.report.detection.figures import clients_of, letter_of, own
 from fed_core.study.report.detection.methods import headline, main, name_of
 from fed_core.study.report.document import Picture
