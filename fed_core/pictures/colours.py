@@ -49,6 +49,7 @@ def class_colours() -> list[tuple[int, int, int]]:
 def _coloured(values: Array, name: str) -> Picture:
     from matplotlib import colormaps
 
-    # Masked, since a value that is no number would be told of on standard error.
-    shown = np.ma.MaskedArray(values, ~np.isfinite(values))
-    return np.ascontiguousarray(colormaps[name].with_extremes(bad=UNKNOWN)(shown, bytes=True)[..., :3], np.uint8)
+    known = np.isfinite(values)
+    shown: Picture = colormaps[name](np.where(known, values, 0.0), bytes=True)[..., :3]
+    shown[~known] = list(bytes.fromhex(UNKNOWN[1:]))
+    return np.ascontiguousarray(shown)
