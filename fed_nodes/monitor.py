@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
@@ -18,6 +18,10 @@ from fed_core.roles.messages import RobotPhase
 from fed_nodes import params, qos, run
 from fed_nodes.diagnostics import Diagnostics
 from fed_nodes.timers import steady_timer
+from fed_nodes.watching.services import find_services
+
+if TYPE_CHECKING:
+    from fed_nodes.watching.pictures import Pictures
 
 #: Types that are looked for in the graph: of selections, and of what every fleet has.
 _SELECTION, _STATUS = "fed_msgs/msg/Selection", "fed_msgs/msg/FleetStatus"
@@ -38,6 +42,7 @@ class MonitorConfig:
     """What is watched (``config/monitor.yaml``)."""
 
     fleet_ns: str = option("/fleet", help="namespace of the fleet's topics")
+    pictures: bool = option(False, help="tell small pictures of what inference nodes publish, one in two seconds each")
 
     def __post_init__(self) -> None:
         check(self)
@@ -46,8 +51,9 @@ class MonitorConfig:
 class MonitorNode(Node):
     """One JSON object per message.
 
-    ``{"kind": "fleet" | "robot" | "plan" | "mask" | "selection" | "diagnostics" | "graph", ...}``; diagnostics are told
-    of any node that is not well, once a second as they come, and once more when it is well again.
+    ``{"kind": "fleet" | "robot" | "plan" | "mask" | "selection" | "diagnostics" | "graph" | "services" | "picture",
+    ...}``; diagnostics are told of any node that is not well, once a second as they come, and once more when it is well
+    again. Services are those that a person may call.
     """
 
     def __init__(self) -> None:
@@ -58,6 +64,8 @@ class MonitorNode(Node):
         self._ill: set[str] = set()
         self._selections: dict[str, object] = {}
         self._fleets: list[str] | None = None
+        self._acts: list[dict[str, str]] | None = None
+        self._pictures = self._open_pictures() if config.pictures else None
         self.create_subscription(FleetStatus, f"{fleet}/status", self._teller(_fleet), qos.LATCHED)
         self.create_subscription(RobotStatus, f"{fleet}/robot_status", self._teller(_robot), qos.STATUS)
         self.create_subscription(RoundPlan, f"{fleet}/round", self._on_plan, qos.LATCHED)
@@ -65,6 +73,11 @@ class MonitorNode(Node):
         self.create_subscription(DiagnosticArray, "/diagnostics", self._on_diagnostics, qos.DIAGNOSTICS)
         steady_timer(self, _LOOK_S, self._look)
         self._diagnostics = Diagnostics(self, "monitor", lambda: ("ok", "watching", {"lines": str(self._lines)}))
+
+    def _open_pictures(self) -> "Pictures":
+        from fed_nodes.watching.pictures import Pictures  # OpenCV is loaded where somebody wants to see something
+
+        return Pictures(self, self._tell)
 
     def _on_plan(self, msg: RoundPlan, info: Any) -> None:
         # A latched plan may be old; the deadline counts from the moment at which it was sent.
@@ -81,17 +94,24 @@ class MonitorNode(Node):
                 self._ill.add(status.name)
 
     def _look(self) -> None:
-        """Follow the selections of inference nodes that came, and tell which fleets there are."""
+        """Follow inference nodes that came, and tell which fleets there are and what a person may call."""
         fleets = []
-        for topic, types in self.get_topic_names_and_types():
+        topics = dict(self.get_topic_names_and_types())
+        for topic, types in topics.items():
             if _STATUS in types and self.count_publishers(topic):
                 fleets.append(topic.removesuffix("/status"))
             elif _SELECTION in types and topic not in self._selections and len(self._selections) < MAX_SELECTIONS:
-                tell = self._teller(selection_to_json, source=topic.removesuffix("/selection") or "/")
+                tell = self._teller(selection_to_json, source=_source(topic))
                 self._selections[topic] = self.create_subscription(Selection, topic, tell, qos.LATCHED)
         if sorted(fleets) != self._fleets:
             self._fleets = sorted(fleets)
             self._tell({"kind": "graph", "fleets": self._fleets})
+        services = find_services(self)
+        if services != self._acts:
+            self._acts = services
+            self._tell({"kind": "services", "services": services})
+        if self._pictures is not None:
+            self._pictures.look(map(_source, self._selections), topics)
 
     def _teller(self, read: Callable[[Any], dict[str, Any]], **more: str) -> Callable[[Any], None]:
         return lambda msg: self._tell({**read(msg), **more})
@@ -101,6 +121,11 @@ class MonitorNode(Node):
         self._lines += 1
         sys.stdout.write(line + "\n")
         sys.stdout.flush()
+
+
+def _source(topic: str) -> str:
+    """Return the namespace of the inference node that has a topic of selections."""
+    return topic.removesuffix("/selection") or "/"
 
 
 def _number(value: float) -> float | None:

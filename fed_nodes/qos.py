@@ -12,6 +12,13 @@ SENSORS = QoSProfile(
     reliability=ReliabilityPolicy.BEST_EFFORT,
     durability=DurabilityPolicy.VOLATILE,
 )
+#: Whoever only looks on: the newest message, of any publisher.
+NEWEST = QoSProfile(
+    history=HistoryPolicy.KEEP_LAST,
+    depth=1,
+    reliability=ReliabilityPolicy.BEST_EFFORT,
+    durability=DurabilityPolicy.VOLATILE,
+)
 #: What a replay publishes, as the driver of a sensor does. REP 2003: drivers publish with the default of the system,
 #: which fits every reader, and readers use the profile above.
 DRIVERS = QoSProfile(

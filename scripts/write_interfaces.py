@@ -231,6 +231,16 @@ SOMETIMES: dict[str, list[tuple[str, list[Row]]]] = {
             ],
         ),
     ],
+    "monitor": [
+        (
+            "With `pictures: true` also, of each inference node what it publishes:",
+            [
+                Row(SUB, "/<inference>/depth/image", IMAGE, "NEWEST", "told as a small picture"),
+                Row(SUB, "/<inference>/occupancy", GRID, "NEWEST", "told as a small picture"),
+                Row(SUB, "/<inference>/detections/markers", MARKERS, "NEWEST", "told as a small picture"),
+            ],
+        ),
+    ],
 }
 PARAMETERS: dict[str, tuple[type, ...]] = {
     "aggregator": (RunParameters, AggregatorConfig),

@@ -45,9 +45,11 @@ PIP = {
     "rosbags": ("rosbags", "python3-rosbags-pip"),
     "safetensors": ("safetensors", ""),
     "scipy": ("scipy", "python3-scipy"),
+    "starlette": ("starlette", ""),
     "torch": ("torch", ""),  # each robot needs the build for its own accelerator
     "transformers": ("transformers", ""),
     "typer": ("typer", "python3-typer"),
+    "uvicorn": ("uvicorn", ""),
     "yaml": ("PyYAML", "python3-yaml"),
 }
 #: Modules that have another name than their ROS package.
