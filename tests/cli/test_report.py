@@ -92,7 +92,8 @@ def test_without_plotly_it_says_what_to_install(folder: Path, tmp_path: Path, mo
     monkeypatch.setattr(builtins, "__import__", absent)
 
     assert error_of(folder, "--out", tmp_path / "x.html") == (
-        "error: charts need plotly; install it with: pip install 'fed_perception[report]'"
+        "error: charts need plotly, which cannot be imported (plotly.offline); "
+        "run: pip install 'fed_perception[report]'"
     )
 
 

@@ -142,7 +142,7 @@ def test_without_ray_installed(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setitem(sys.modules, "ray", None)
     with (
-        pytest.raises(ConfigError, match=r"the engine ray needs Ray: pip install 'fed_perception\[ray\]'"),
+        pytest.raises(ConfigError, match=r"the engine ray needs Ray, .*; run: pip install 'fed_perception\[ray\]'"),
         cluster(RayOptions(), 1),
     ):
         pass

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from fed_core.errors import DataError
+from fed_core.extras import needs
 from fed_core.types import Array
 
 DATA, DEPTH, VIDEO = "_data.h5", "_depth_gt.h5", "_rgb.avi"
@@ -85,10 +86,8 @@ def find_files(folder: Path, name: str = "") -> M3edFiles:
 
 def open_hdf5(path: Path) -> Any:
     """Open an HDF5 file for reading, with a small cache; a broken file raises :class:`DataError`."""
-    try:
+    with needs("depth", f"{path} is HDF5 and needs h5py", DataError):
         h5py = import_module("h5py")
-    except ImportError as err:
-        raise DataError(f"{path} is HDF5, which needs h5py; install it with: pip install h5py") from err
     try:
         return h5py.File(path, "r", rdcc_nbytes=_CACHE_BYTES)
     except OSError as err:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from fed_core.errors import DataError
+from fed_core.extras import needs
 
 if TYPE_CHECKING:
     from nuscenes.nuscenes import NuScenes
@@ -100,7 +101,8 @@ def find_version(root: Path) -> str:
 
 def _load(root: Path, version: str) -> Any:
     # Imported on use: it takes seconds, and most commands never read nuScenes.
-    from nuscenes.nuscenes import NuScenes
+    with needs("nuscenes", "nuScenes needs nuscenes-devkit"):
+        from nuscenes.nuscenes import NuScenes
 
     quiet = type("QuietNuScenes", (NuScenes,), {"__load_table__": _table_loader(root, version)})
     try:

@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 from fed_core.errors import DataError
+from fed_core.extras import needs
 from fed_core.metrics.detection.scores import ERRORS, Figures
 
 PROTOCOL = "detection_cvpr_2019"
@@ -22,7 +23,8 @@ Results = Mapping[str, Sequence[Result]]
 @lru_cache(maxsize=1)
 def protocol() -> Any:
     """Return the devkit's settings: ranges by class, matching distances, floors, most boxes of a sample."""
-    from nuscenes.eval.common.config import config_factory
+    with needs("nuscenes", "scoring detections needs nuscenes-devkit"):
+        from nuscenes.eval.common.config import config_factory
 
     return config_factory(PROTOCOL)
 

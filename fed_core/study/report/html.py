@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from fed_core.errors import ConfigError
+from fed_core.extras import needs
 from fed_core.study.report.document import Report
 
 #: In every page that this module writes, and so in no other's.
@@ -41,10 +41,8 @@ def to_html(report: Report) -> str:
 
 
 def _plotly() -> str:
-    try:
+    with needs("report", "charts need plotly"):
         from plotly.offline import get_plotlyjs
-    except ImportError as err:
-        raise ConfigError("charts need plotly; install it with: pip install 'fed_perception[report]'") from err
     return str(get_plotlyjs())
 
 

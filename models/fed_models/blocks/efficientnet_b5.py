@@ -8,11 +8,9 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from fed_core.errors import ConfigError
+from fed_core.extras import needs
 from fed_models.blocks.encoders import Encoder
 
-#: What to install for the encoder.
-REQUIREMENT = "efficientnet_pytorch==0.7.1"
 #: Blocks of each of the seven stages.
 REPEATS = (3, 5, 5, 7, 7, 9, 3)
 #: Blocks after which a map is handed to the decoder; the deepest map comes after all 39 blocks.
@@ -54,8 +52,5 @@ class EfficientNetB5(Encoder):
 
 
 def _library() -> Any:
-    try:
+    with needs("depth", "the encoder EfficientNet-B5 needs the package efficientnet_pytorch"):
         return importlib.import_module("efficientnet_pytorch")
-    except ImportError as err:
-        text = f"the encoder EfficientNet-B5 needs the package efficientnet_pytorch; run: pip install {REQUIREMENT}"
-        raise ConfigError(text) from err

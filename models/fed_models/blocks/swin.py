@@ -13,9 +13,8 @@ from typing import Any
 from torch import Tensor, nn
 
 from fed_core.errors import ConfigError
+from fed_core.extras import needs
 
-#: What to install for the encoder.
-REQUIREMENT = "transformers==5.24.0"
 _OUTPUTS = ["stage1", "stage2", "stage3", "stage4"]
 
 
@@ -122,7 +121,5 @@ def _quiet(logging: Any) -> Iterator[None]:
 
 
 def _library() -> Any:
-    try:
+    with needs("depth", "Swin encoders need the package transformers"):
         return importlib.import_module("transformers")
-    except ImportError as err:
-        raise ConfigError(f"Swin encoders need the package transformers; run: pip install {REQUIREMENT}") from err

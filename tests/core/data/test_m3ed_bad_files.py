@@ -191,7 +191,7 @@ def test_video_that_is_cut_off(folder: Path) -> None:
 
 def test_without_h5py(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "h5py", None)
-    refusal(folder, f"{DATA} is HDF5, which needs h5py; install it with: pip install h5py")
+    refusal(folder, rf"{DATA} is HDF5 and needs h5py, .*; run: pip install 'fed_perception\[depth\]'")
 
 
 def test_frame_without_any_depth_is_refused(folder: Path) -> None:
