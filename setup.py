@@ -87,6 +87,7 @@ setup(
             "inference = fed_nodes.inference:main",
             "replay = fed_nodes.replay:main",
             "monitor = fed_nodes.monitor:main",
+            "control = fed_nodes.control:main",
             "composed = fed_nodes.composed:main",
         ],
     },

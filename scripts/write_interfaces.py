@@ -16,6 +16,7 @@ from fed_core.roles.membership import AggregatorConfig
 from fed_core.roles.robot import RobotConfig
 from fed_nodes import qos
 from fed_nodes.aggregator import RunParameters
+from fed_nodes.control import ControlConfig
 from fed_nodes.live.config import InferenceConfig
 from fed_nodes.monitor import MonitorConfig
 from fed_nodes.params import is_live
@@ -106,6 +107,10 @@ NODES: dict[str, list[Row]] = {
         Row(SUB, "/<inference>/selection", "fed_msgs/msg/Selection", "LATCHED", "told as a JSON line"),
         Row(SUB, "/diagnostics", "diagnostic_msgs/msg/DiagnosticArray", "DIAGNOSTICS", "who is not well is told"),
         HEALTH,
+    ],
+    "control": [
+        Row(CLI, "/<any>", "std_srvs/srv/SetBool", "", "called when a line of standard input says so"),
+        Row(CLI, "/<any>", "std_srvs/srv/Trigger", "", "called when a line of standard input says so"),
     ],
 }
 GRID, ODOMETRY = "nav_msgs/msg/OccupancyGrid", "nav_msgs/msg/Odometry"
@@ -248,6 +253,7 @@ PARAMETERS: dict[str, tuple[type, ...]] = {
     "inference": (InferenceConfig,),
     "replay": (ReplayConfig,),
     "monitor": (MonitorConfig,),
+    "control": (ControlConfig,),
     "score": (ScoreConfig,),
 }
 HEAD = """# Interfaces

@@ -27,6 +27,7 @@ NODES: dict[str, tuple[Any, ...]] = {
     "inference": ("fed_nodes.inference.InferenceConfig",),
     "replay": ("fed_nodes.replay.ReplayConfig",),
     "monitor": ("fed_nodes.monitor.MonitorConfig",),
+    "control": ("fed_nodes.control.ControlConfig",),
 }
 every_node = pytest.mark.parametrize("node", NODES)
 

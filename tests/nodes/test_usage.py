@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-PROGRAMS = ("aggregator", "robot_client", "inference", "replay", "monitor", "composed")
+PROGRAMS = ("aggregator", "robot_client", "inference", "replay", "monitor", "control", "composed")
 
 
 def run(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *arguments: str) -> int:
