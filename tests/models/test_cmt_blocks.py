@@ -110,6 +110,15 @@ def test_a_pillar_is_the_maximum_of_its_points_and_lies_at_its_cell() -> None:
     assert found[0, 0, 3, 10].item() == pytest.approx(expected, rel=1e-5)
 
 
+def test_points_out_of_range_are_in_no_statistics() -> None:
+    inside, outside = torch.tensor([[2.5, -4.5, 0.0, 255.0, 0.0], [1.0, 1.0, 1.0, 9.0, 0.0]]), torch.ones(3, 5) * 99.0
+    with_them, without = (Pillars(3, 16, RANGE, 0.1) for _ in range(2))
+    with_them.load_state_dict(without.state_dict())
+    assert torch.equal(with_them([inside, outside]), without([inside, inside[:0]]))
+    assert torch.equal(with_them.norm.running_mean, without.norm.running_mean)
+    assert without.norm.running_mean.count_nonzero() == 3
+
+
 def test_maps_of_all_stages_come_to_one_size() -> None:
     backbone, neck = Second(4, (6, 8, 10), 1, 0.1), SecondFpn((6, 8, 10), 5, 1, 0.1)
 

@@ -8,6 +8,8 @@ the change of axes, a mirrored and stretched map.
 import torch
 from torch import Tensor
 
+from fed_models.blocks.inverse import inverse_3x3
+
 GEOMETRIES = ("corrected", "reference")
 #: Masks are drawn with this many cells per side, cell 128 centred on the vehicle; coarser maps pool them.
 RASTER = 256
@@ -68,7 +70,7 @@ def rays(pixels: Tensor, intrinsics: Tensor, poses: Tensor, geometry: str) -> Te
     Returns:
         (B N, 4, h, w) float32 homogeneous, metres.
     """
-    directions = torch.linalg.inv(intrinsics).flatten(0, 1) @ pixels.flatten(1)
+    directions = inverse_3x3(intrinsics).flatten(0, 1) @ pixels.flatten(1)
     if geometry != "reference":
         directions = torch.tensor(_AXES, device=pixels.device) @ directions
     points = torch.cat((directions, torch.ones_like(directions[:, :1])), dim=1)

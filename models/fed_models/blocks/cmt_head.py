@@ -12,6 +12,7 @@ from fed_models.blocks import coordinates as co
 from fed_models.blocks.bev_backbone import ConvNorm
 from fed_models.blocks.box_code import Truth
 from fed_models.blocks.denoising import Noise, make_noise
+from fed_models.blocks.inverse import inverse_affine
 from fed_models.blocks.query_decoder import QueryDecoder, Transformer
 from fed_models.blocks.task_head import TaskHead
 
@@ -115,7 +116,7 @@ class CmtHead(nn.Module):
         # Metres and pixels need more digits than halves have: of the head, only the decoder runs in them (spec 7.2).
         with torch.autocast(bev.device.type, enabled=False):
             images, bev = images.float(), self.shared_conv(bev.float())
-            inverse = torch.linalg.inv(lidar_to_pixel.double()).float()
+            inverse = inverse_affine(lidar_to_pixel.double()).float()
             memory, memory_places = self._memory(images, bev, inverse)
             references = self.reference_points.weight.expand(len(bev), -1, -1)
             noise = None if truth is None else make_noise(truth, self.space, references.shape[1], self._noise)

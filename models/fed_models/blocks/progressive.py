@@ -106,12 +106,11 @@ class StepPooling(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Map (B, C, h, w) to the same shape."""
-        height, width = x.shape[-2:]
+        height, width = map(int, x.shape[-2:])  # a tracer would make tensors of them
         pooled = []
         for scale, branch in zip(SCALES, self.branches, strict=True):
-            parts = (
-                (round(height / width * scale), scale) if height >= width else (scale, round(width / height * scale))
-            )
+            longer = round(max(height, width) / min(height, width) * scale)
+            parts = (longer, scale) if height >= width else (scale, longer)
             small = branch(functional.adaptive_avg_pool2d(x, parts))
             pooled.append(functional.interpolate(small, size=(height, width), mode="bilinear", align_corners=True))
         out: Tensor = self.join(torch.cat([x, *pooled], dim=1))
