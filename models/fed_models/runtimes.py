@@ -113,20 +113,12 @@ class _Flat(nn.Module):
 
 def _exported(network: nn.Module, args: tuple[Any, ...]) -> Runner:
     """Return a network that ONNX Runtime runs; the sizes of all tensors are those of the arguments."""
-    with needs("onnx", "runtime onnx needs the packages onnx, onnxscript and onnxruntime", RuntimeUnavailableError):
-        onnxruntime = import_module("onnxruntime")
-        import_module("onnxscript")  # the exporter needs it
     flat, inputs = _Flat(network, args).eval(), tuple(_tensors(args))
     inputs = tuple(tensor.detach().clone() for tensor in inputs)
-    with torch.no_grad(), _quiet():
+    with torch.no_grad():
         flat(*inputs)
-        results = flat.results  # of what kind they are
-        exported: Any = torch.onnx.export(flat, inputs, dynamo=True, verbose=False)
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = torch.get_num_threads()
-    session = onnxruntime.InferenceSession(
-        exported.model_proto.SerializeToString(), options, providers=["CPUExecutionProvider"]
-    )
+    results = flat.results  # of what kind they are
+    session = open_onnx(to_onnx(flat, inputs), threads=torch.get_num_threads())
     names, shapes = [entry.name for entry in session.get_inputs()], [tensor.shape for tensor in inputs]
     if len(names) != len(inputs):
         raise RuntimeUnavailableError(f"the exported network has {len(names)} of {len(inputs)} inputs")
@@ -139,6 +131,39 @@ def _exported(network: nn.Module, args: tuple[Any, ...]) -> Runner:
         return _filled(results, [torch.from_numpy(np.asarray(array)) for array in session.run(None, fed)])
 
     return Runner(network, call)
+
+
+def to_onnx(module: nn.Module, inputs: tuple[Tensor, ...], **options: Any) -> bytes:
+    """Return a module from tensors to tensors as an ONNX model.
+
+    Args:
+        module: in eval mode.
+        inputs: what it is looked at with.
+        **options: of ``torch.onnx.export``: names of inputs and outputs, and which sizes may change.
+
+    Raises:
+        RuntimeUnavailableError: the packages for it are not installed; what the exporter raises goes through.
+    """
+    import_onnx()
+    with torch.no_grad(), quiet():
+        exported: Any = torch.onnx.export(module, inputs, dynamo=True, verbose=False, **options)
+    found: bytes = exported.model_proto.SerializeToString()
+    return found
+
+
+def open_onnx(model: bytes, threads: int = 1) -> Any:
+    """Return a session of ONNX Runtime on the CPU."""
+    onnxruntime = import_onnx()
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+
+
+def import_onnx(what: str = "runtime onnx") -> Any:
+    """Return the module ``onnxruntime``; a package that is not installed is an error that tells ``what`` needs it."""
+    with needs("onnx", f"{what} needs the packages onnx, onnxscript and onnxruntime", RuntimeUnavailableError):
+        import_module("onnxscript")  # the exporter needs it
+        return import_module("onnxruntime")
 
 
 def _tensors(tree: Any) -> list[Tensor]:
@@ -164,8 +189,8 @@ def _filled(tree: Any, tensors: list[Tensor]) -> Any:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep warnings of the exporter out of the node's output, which other nodes of the process may write to.
+def quiet() -> Iterator[None]:
+    """Keep warnings of an exporter out of the node's output, which other nodes of the process may write to.
 
     So standard output and standard error stay as they are: the graph that the exporter prints where it fails is seen.
     """

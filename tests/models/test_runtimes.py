@@ -70,7 +70,7 @@ def test_only_warnings_are_silent_while_a_network_is_exported(capsys: pytest.Cap
     """Other nodes of the process write lines meanwhile, ``monitor`` to standard output."""
     logger = logging.getLogger("torch.onnx")
     level = logger.level
-    with runtimes._quiet():
+    with runtimes.quiet():
         warnings.warn("of the exporter", stacklevel=1)
         logger.warning("of the exporter")
         sys.stdout.write("a line\n")
