@@ -29,7 +29,7 @@ setup(
     packages=find_packages(include=["fed_*"]) + find_packages("models"),
     package_dir={"fed_models": "models/fed_models"},
     package_data={
-        "fed_cli": ["templates/*"],
+        "fed_cli": ["templates/*", "web/page/*"],
         "fed_core": ["py.typed", "study/report/*.jinja", "study/report/*.js"],
         "fed_models": ["py.typed"],
     },

@@ -51,12 +51,14 @@ class FleetState:
         self.services: list[dict[str, Any]] = []
         self.fleets: list[str] = []
         self.looked = False
+        self.heard = 0
         self._ill: dict[str, dict[str, Any]] = {}
         self._losses: dict[str, dict[int, float]] = {}
         self._run = ""
 
     def add(self, line: dict[str, Any]) -> None:
-        """Take one line of the monitor."""
+        """Take one line of the monitor; ``heard`` counts them."""
+        self.heard += 1
         kind = line.get("kind")
         if kind == "fleet":
             self._begin(line["run"])
