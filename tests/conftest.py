@@ -1,6 +1,7 @@
 """Fixtures and rules of all tests: where recordings are, no network, ROS tests one after the other."""
 
 import os
+import signal
 import socket
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,10 @@ SERIAL_FOLDERS = ("tests/nodes", "tests/ros")
 
 # Fleets of other users and machines must neither see nor disturb the tests.
 os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
+
+# A job in the background of a shell ignores interrupts, and so would all that the tests start and stop by them.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Where recordings are is for `shared_data`; what is tested must not read relative paths from there. Workers inherit it.
 _RECORDINGS = "FED_PERCEPTION_TEST_DATA"

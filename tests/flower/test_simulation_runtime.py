@@ -16,10 +16,11 @@ EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "flower_app" / "fed
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(300)
 def test_the_example_ends_with_the_models_of_the_simulation(tmp_path: Path) -> None:
     quiet = {"FLWR_TELEMETRY_ENABLED": "0", "RAY_USAGE_STATS_ENABLED": "0", "OMP_NUM_THREADS": "1"}
     command = [sys.executable, str(EXAMPLE), str(tmp_path / "flower")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=110, env={**os.environ, **quiet})
+    done = subprocess.run(command, capture_output=True, text=True, timeout=230, env={**os.environ, **quiet})
     assert done.returncode == 0, done.stderr
     assert "run flower finished" in done.stderr + done.stdout
 
