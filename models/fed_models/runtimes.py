@@ -72,11 +72,11 @@ def make_runner(network: nn.Module, runtime: str, predict: Callable[[Any], Any])
         raise
     except Exception as err:  # compiler, exporter and runtime have errors of many kinds
         text = f"{name} cannot run with runtime {runtime}; torch runs it instead"
-        raise RuntimeUnavailableError(f"{text} ({type(err).__name__}: {_line(err)})") from err
+        raise RuntimeUnavailableError(f"{text} ({type(err).__name__}: {line_of(err)})") from err
     return runner
 
 
-def _line(err: Exception) -> str:
+def line_of(err: Exception) -> str:
     """Return the start of an error's text as one line without colours; exporters write pages."""
     return " ".join(re.sub(r"\x1b\[[0-9;]*m", "", str(err)).split())[:200]
 
