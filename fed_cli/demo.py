@@ -45,9 +45,11 @@ def demo(
     from fed_cli.fleetrun.recordings import fleet_of, reseed
     from fed_cli.fleetrun.stages import FleetRun
     from fed_cli.fleetrun.traffic import make_traffic
+    from fed_cli.health.ros import require
     from fed_core.config import to_tree
     from fed_core.errors import ConfigError
 
+    require("fedperc demo")
     console = Console()
     fleet, base = fleet_of(data if data is not None else shared_file("config/fleet/demo.yaml"))
     if seed is not None:

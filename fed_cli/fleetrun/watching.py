@@ -17,6 +17,7 @@ from rich.console import Console
 from fed_cli.fleetrun.environment import tether
 from fed_cli.fleetrun.monitor import MonitorReader
 from fed_cli.fleetrun.view import FleetView
+from fed_cli.health.ros import require
 from fed_core.errors import ConfigError, FedError
 
 #: Time between two pictures [s].
@@ -133,8 +134,9 @@ def open_monitor(
         pictures: it also tells small pictures of what inference publishes.
 
     Raises:
-        ConfigError: the namespace is none.
+        ConfigError: there is no ROS 2, or the namespace is none.
     """
+    require("watching a fleet")
     if not _NAMESPACE.fullmatch(what.fleet_ns):
         raise ConfigError(
             f"--fleet-ns {what.fleet_ns!r} is no ROS namespace; it has to look like /fleet or /yard/fleet"

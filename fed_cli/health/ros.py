@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 
 from fed_cli.health.report import FAIL, OK, WARN, Check, probe
+from fed_core.errors import ConfigError
 from fed_core.extras import install
 
 REPAIR = "run make setup, or source the set-up file of your ROS 2 first"
@@ -29,6 +30,17 @@ EXTRAS = (
     ("nuscenes", "nuScenes", install("nuscenes")),
     ("mmdet3d", "detectors of mmdet3d", "make setup-detection, with a wheel of mmcv 2.1.0 (docs/mmdet3d.md)"),
 )
+
+
+def require(verb: str) -> None:
+    """Refuse what starts nodes where there is no ROS 2.
+
+    Raises:
+        ConfigError: rclpy or our messages are not there.
+    """
+    absent = [name for name in ("rclpy", "fed_msgs") if importlib.util.find_spec(name) is None]
+    if absent:
+        raise ConfigError(f"{verb} runs on ROS 2, and {' and '.join(absent)} cannot be imported here; {REPAIR}")
 
 
 def environment() -> Check:

@@ -118,3 +118,20 @@ def test_version_and_whole_doctor_as_processes() -> None:
     assert states["Python"] == OK
     assert states["ROS 2"] == states["middleware"] == states["fed_msgs"] == OK
     assert done.returncode == (1 if FAIL in states.values() else 0)
+
+
+@pytest.mark.parametrize(
+    ("verb", "named"), [("demo", "fedperc demo"), ("top", "watching a fleet"), ("dashboard", "watching a fleet")]
+)
+def test_verbs_that_start_nodes_refuse_to_without_ros(
+    verb: str, named: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setitem(sys.modules, "rclpy", None)
+    monkeypatch.chdir(tmp_path)
+    told = RUNNER.invoke(app, [verb])
+    assert (told.exit_code, told.stderr) == (
+        2,
+        f"error: {named} runs on ROS 2, and rclpy cannot be imported here; "
+        "run make setup, or source the set-up file of your ROS 2 first\n",
+    )
+    assert not list(tmp_path.iterdir())
