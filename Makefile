@@ -9,7 +9,8 @@ BIN := $(abspath $(VENV))/bin
 export OMP_NUM_THREADS ?= 1
 
 SOURCES := fed_core models/fed_models fed_nodes fed_cli fed_flower
-WORDS := $(SOURCES) $(wildcard tests benchmarks examples launch scripts config msgs docs *.md) Makefile setup.py .github
+WORDS := $(SOURCES) $(wildcard tests benchmarks examples launch scripts config msgs docs deploy *.md) Makefile Dockerfile \
+  setup.py .github .devcontainer
 
 .PHONY: help setup setup-detection demo test test-fast lint format ws clean
 
@@ -42,6 +43,7 @@ lint: setup
 	@echo "house rules" && $(BIN)/python -m pytest -q -m "not slow" tests/test_house.py
 	@echo "workflow and words" && $(BIN)/yamllint -s .github .pre-commit-config.yaml $(wildcard config) \
 	  && $(BIN)/check-jsonschema -q --builtin-schema vendor.github-workflows .github/workflows/*.yml \
+	  && $(BIN)/hadolint Dockerfile \
 	  && $(BIN)/codespell $(WORDS)
 
 format: setup
