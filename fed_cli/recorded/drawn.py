@@ -12,21 +12,10 @@ from fed_cli.fleetrun.pictures import add_bar, add_metres, new_grid, save_figure
 from fed_cli.fleetrun.scan_pictures import LEGEND, Overlay, class_legend, draw_from_above, draw_in_camera
 from fed_cli.recorded.boxes import boxes_of, points_of
 from fed_cli.recorded.frames import StaticFrames
-from fed_cli.recorded.outputs import (
-    CLOUD,
-    GRID,
-    MARKERS,
-    Output,
-    below,
-    cameras_below,
-    find_outputs,
-    gather,
-    info_of,
-    picture_of,
-)
+from fed_cli.recorded.outputs import CLOUD, GRID, MARKERS, Output, below, cameras_below, find_outputs, gather, info_of
 from fed_core.data.bag_files import BagFile
 from fed_core.data.bag_topics import IMAGE
-from fed_core.data.images import decode_depth
+from fed_core.data.images import colour_of, decode_depth
 from fed_core.errors import DataError
 from fed_core.pictures.colours import DEPTH_COLOURS, depth_range
 from fed_core.types import Array
@@ -76,7 +65,7 @@ def _draw_depth(bag: BagFile, output: Output, wanted: Wanted) -> Path:
     columns = ["image", *(_title(output, topic) for topic in (output.topic, truth) if topic)]
     times = _times(output, frames)
     rows = [
-        (time, picture_of(f[colour]) if colour in f else _no_picture()) for time, f in zip(times, frames, strict=True)
+        (time, colour_of(f[colour]) if colour in f else _no_picture()) for time, f in zip(times, frames, strict=True)
     ]
     figure, axes = new_grid(columns, rows, row_height=2.05)
     from matplotlib.colors import LogNorm
@@ -102,7 +91,7 @@ def _draw_boxes(bag: BagFile, output: Output, wanted: Wanted) -> Path:
     shown = [name for name in cameras if infos[name] is not None]
     rows = []
     for time, frame in zip(_times(output, frames), frames, strict=True):
-        pictures = [picture_of(frame[cameras[n]]) if cameras[n] in frame else _no_picture() for n in shown]
+        pictures = [colour_of(frame[cameras[n]]) if cameras[n] in frame else _no_picture() for n in shown]
         rows.append((time, pictures))
     columns = [*shown, "from above"]
     figure, axes = new_grid(columns, [(time, (p or [_no_picture()])[0]) for time, p in rows], row_height=2.5)
@@ -130,7 +119,7 @@ def _draw_maps(bag: BagFile, output: Output, wanted: Wanted) -> Path:
     frames = gather(bag, output, [*cameras.values(), *truths], wanted.frames)
     rows = []
     for time, frame in zip(_times(output, frames), frames, strict=True):
-        views = {name: picture_of(frame[topic]) for name, topic in cameras.items() if topic in frame}
+        views = {name: colour_of(frame[topic]) for name, topic in cameras.items() if topic in frame}
         rows.append((time, mosaic(views) if views else _no_picture()))
     truth = truths[0] if truths and any(truths[0] in frame for frame in frames) else ""
     columns = ["cameras", *(_title(output, topic) for topic in (output.topic, truth) if topic)]

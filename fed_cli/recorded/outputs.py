@@ -8,9 +8,7 @@ import numpy as np
 
 from fed_core.data.bag_files import BagFile, RawMessage
 from fed_core.data.bag_topics import CAMERA_INFO, COMPRESSED, IMAGE, list_topics
-from fed_core.data.images import decode_colour, decode_compressed_colour
 from fed_core.errors import DataError
-from fed_core.types import Array
 
 MARKERS, GRID, CLOUD = "visualization_msgs/msg/MarkerArray", "nav_msgs/msg/OccupancyGrid", "sensor_msgs/msg/PointCloud2"
 #: What inference publishes: kind, the end of its topic, its type.
@@ -114,10 +112,3 @@ def stamp_of(bag: BagFile, raw: RawMessage, output: Output) -> int | None:
         return None
     stamp = markers[0].header.stamp
     return int(stamp.sec) * 1_000_000_000 + int(stamp.nanosec)
-
-
-def picture_of(msg: Any) -> Array:
-    """Return the (H, W, 3) uint8 RGB image of an Image or CompressedImage."""
-    if hasattr(msg, "format"):
-        return decode_compressed_colour(msg.data, msg.format)
-    return decode_colour(msg.data, msg.encoding, msg.height, msg.width, msg.step)

@@ -45,6 +45,24 @@ def choose_topics(bag: BagFile, options: OpenOptions) -> TopicNames:
     return TopicNames(colour, depth, info)
 
 
+def choose_colour_topics(bag: BagFile, options: OpenOptions) -> TopicNames:
+    """Return the colour topic, and its CameraInfo where there is one; depth stays empty.
+
+    Raises:
+        DataError: the named topic is not there, or none or several fit.
+        EncodingError: there are images, but of encodings that are not supported.
+    """
+    named = options.topics
+    _require(bag, named.colour, (IMAGE, COMPRESSED))
+    _require(bag, named.info, (CAMERA_INFO,))
+    colour = named.colour or _choose_colour(bag, _candidates(bag), "")
+    try:
+        info = named.info or _choose_info(bag, colour, "")
+    except DataError:  # pictures can be played without a camera
+        info = ""
+    return TopicNames(colour, "", info)
+
+
 def depth_unit(bag: BagFile, depth: str) -> str:
     """Return the unit that a RealSense recorder states beside its depth topic ("1/1000 m"), else ""."""
     sensor = "/".join(depth.split("/")[:3])

@@ -12,12 +12,7 @@ import numpy.typing as npt
 
 from fed_core.data.bag_files import BagFile, RawMessage
 from fed_core.data.bag_topics import COMPRESSED, choose_topics, depth_unit
-from fed_core.data.images import (
-    decode_colour,
-    decode_compressed_colour,
-    decode_compressed_depth,
-    decode_depth,
-)
+from fed_core.data.images import colour_of, decode_compressed_depth, decode_depth
 from fed_core.data.intrinsics import checked, pinhole
 from fed_core.data.options import OpenOptions, TopicNames
 from fed_core.data.pairing import nearest_stamps, pair_by_stamp
@@ -30,7 +25,7 @@ _SKIP_AHEAD = 8
 
 
 @dataclass(frozen=True)
-class _Key:
+class Key:
     """Where a message is: record time, and its place among those of its topic at that time."""
 
     log_ns: int
@@ -68,7 +63,7 @@ class BagSequence:
             self._intrinsics, self._info_size = _camera(bag, self.topics, options)
             self._pairs = _index(bag, self.topics, options.slop_s)
         self._frame_id = options.frame_id
-        self._cursors: dict[str, _Cursor] = {}
+        self._cursors: dict[str, Cursor] = {}
         self._pid = os.getpid()
 
     def __len__(self) -> int:
@@ -81,7 +76,7 @@ class BagSequence:
         colour, depth = self._read(self.topics.colour, colour_key), self._read(self.topics.depth, depth_key)
         where = f"{self._path}, frame {index} at {colour_key.stamp_ns} ns"
         try:
-            rgb = self._decode_colour(colour)
+            rgb = colour_of(colour)
             depth_m = self._decode_depth(depth)
         except DataError as err:
             raise type(err)(f"{where}: {err}") from err
@@ -105,18 +100,13 @@ class BagSequence:
         """Leave the open files out of a pickle."""
         return {**self.__dict__, "_cursors": {}}
 
-    def _read(self, topic: str, key: _Key) -> Any:
+    def _read(self, topic: str, key: Key) -> Any:
         if self._pid != os.getpid():
             # A forked child shares the file position with its parent, so it must not use the parent's files.
             self._cursors, self._pid = {}, os.getpid()
         if topic not in self._cursors:
-            self._cursors[topic] = _Cursor(self._path, topic)
+            self._cursors[topic] = Cursor(self._path, topic)
         return self._cursors[topic].read(key)
-
-    def _decode_colour(self, msg: Any) -> npt.NDArray[np.uint8]:
-        if self._types[self.topics.colour] == COMPRESSED:
-            return decode_compressed_colour(msg.data, msg.format)
-        return decode_colour(msg.data, msg.encoding, msg.height, msg.width, msg.step)
 
     def _decode_depth(self, msg: Any) -> npt.NDArray[np.float32]:
         if self._types[self.topics.depth] == COMPRESSED:
@@ -127,15 +117,15 @@ class BagSequence:
         )
 
 
-class _Cursor:
+class Cursor:
     """Reads one topic forward; each cursor has its own open bag, so that two do not move each other."""
 
     def __init__(self, path: Path, topic: str) -> None:
         self._bag = BagFile(path)
         self._topic = topic
-        self._stream: Iterator[tuple[_Key, RawMessage]] = iter(())
+        self._stream: Iterator[tuple[Key, RawMessage]] = iter(())
 
-    def read(self, key: _Key) -> Any:
+    def read(self, key: Key) -> Any:
         """Return the decoded message at ``key``."""
         for _, (found, raw) in zip(range(_SKIP_AHEAD), self._stream, strict=False):
             if (found.log_ns, found.rank) == (key.log_ns, key.rank):
@@ -159,14 +149,15 @@ class _Cursor:
         self._stream = iter(())
         self._bag.close()
 
-    def _numbered(self, start_ns: int, stop_ns: int | None) -> Iterator[tuple[_Key, RawMessage]]:
-        return _numbered(self._bag, self._topic, start_ns, stop_ns)
+    def _numbered(self, start_ns: int, stop_ns: int | None) -> Iterator[tuple[Key, RawMessage]]:
+        return numbered(self._bag, self._topic, start_ns, stop_ns)
 
 
-def _numbered(bag: BagFile, topic: str, start_ns: int | None, stop_ns: int | None) -> Iterator[tuple[_Key, RawMessage]]:
+def numbered(bag: BagFile, topic: str, start_ns: int | None, stop_ns: int | None) -> Iterator[tuple[Key, RawMessage]]:
+    """Give the messages of a topic with their places, from one record time to before another [ns]."""
     counter = _Ranks()
     for raw in bag.messages([topic], start_ns, stop_ns):
-        yield _Key(raw.log_ns, counter.next(raw), 0), raw
+        yield Key(raw.log_ns, counter.next(raw), 0), raw
 
 
 class _Ranks:
@@ -181,12 +172,12 @@ class _Ranks:
         return self._seen[place] - 1
 
 
-def _index(bag: BagFile, topics: TopicNames, slop_s: float) -> list[tuple[_Key, _Key]]:
+def _index(bag: BagFile, topics: TopicNames, slop_s: float) -> list[tuple[Key, Key]]:
     """Return the places of colour and depth messages that belong together."""
-    keys: dict[str, list[_Key]] = {topics.colour: [], topics.depth: []}
+    keys: dict[str, list[Key]] = {topics.colour: [], topics.depth: []}
     ranks = _Ranks()
     for raw in bag.messages(list(keys)):
-        keys[raw.topic].append(_Key(raw.log_ns, ranks.next(raw), bag.stamp_ns(raw)))
+        keys[raw.topic].append(Key(raw.log_ns, ranks.next(raw), bag.stamp_ns(raw)))
     colour, depth = keys[topics.colour], keys[topics.depth]
     for topic, found in ((topics.colour, colour), (topics.depth, depth)):
         if not found:

@@ -120,6 +120,15 @@ def decode_depth(
     return DepthCoding(unit or default_unit).decode(pixel_rows(data, dtype, height, (width, 1), step)[..., 0])
 
 
+def colour_of(msg: Any) -> npt.NDArray[np.uint8]:
+    """Return the (H, W, 3) uint8 RGB image of a decoded ``Image`` or ``CompressedImage``."""
+    if hasattr(msg, "format"):
+        return decode_compressed_colour(msg.data, msg.format)
+    return decode_colour(
+        msg.data, msg.encoding, msg.height, msg.width, msg.step, is_bigendian=bool(getattr(msg, "is_bigendian", False))
+    )
+
+
 def decode_compressed_colour(data: Any, format: str = "") -> npt.NDArray[np.uint8]:
     """Return the colour image of a ``sensor_msgs/CompressedImage`` (JPEG or PNG).
 

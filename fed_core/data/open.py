@@ -13,6 +13,7 @@ from urllib.parse import parse_qsl, unquote, urlparse
 from fed_core.config import check, from_tree, option
 from fed_core.data.bag_files import METADATA, SUFFIXES, is_bag, storage_files
 from fed_core.data.bags import BagSequence
+from fed_core.data.colour_only import COLOUR, open_colour
 from fed_core.data.concatenated import Concatenated
 from fed_core.data.options import DEFAULT_EPOCH_NS, OpenOptions, TopicNames
 from fed_core.data.readers import readers
@@ -53,7 +54,7 @@ class SourceConfig:
 
     data: str = option("", help="folder or bag")
     generated: GeneratedConfig | None = option(None, help="sequence to render")
-    reader: str = option("", help='layout of the folder, or "bag"; default: found out')
+    reader: str = option("", help='layout of the folder, "bag", or "colour" (no depth); default: found out')
     name: str = option("", help="name of the sequence")
     start: int = option(0, help="first frame; negative counts from the end")
     stop: int | None = option(None, help="frame after the last")
@@ -100,7 +101,8 @@ def open_sequence(source: str | Path, *, reader: str = "", **options: Any) -> De
 
     Args:
         source: folder, bag, ``file:`` URI, or ``generated:PLATFORM/ENVIRONMENT?seed=1&frames=100``.
-        reader: layout (a name in :data:`fed_core.data.readers.readers`) or "bag"; default: found out.
+        reader: layout (a name in :data:`fed_core.data.readers.readers`), "bag", or "colour" for pictures of a bag or a
+            folder without their depth; default: found out.
         **options: fields of :class:`OpenOptions`.
 
     Raises:
@@ -199,6 +201,8 @@ def what_is_in(folder: Path) -> str:
 def _open_path(path: Path, reader: str, options: OpenOptions) -> DepthSequence:
     if not path.exists():
         raise DataError(f"{path} does not exist")
+    if reader == COLOUR:
+        return open_colour(path, options)
     name = reader or find_reader(path)
     if name == BAG:
         return BagSequence(path, options)
