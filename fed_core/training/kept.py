@@ -74,6 +74,32 @@ def begin_round(start: Mapping[str, Any], strategy: Strategy, signature: ModelSi
     return Beginning(weights, Memory(), frozenset(loaded), True)
 
 
+def served_weights(
+    paths: Mapping[str, Path], kept: Mapping[str, str], strategy: Strategy, signature: ModelSignature, *, no_own: str
+) -> dict[str, Array]:
+    """Return the mean of files, merged with what a robot keeps to itself, as its training does.
+
+    Args:
+        paths: files that are averaged, by key.
+        kept: paths of the robot's own tensors and its memory (:func:`fed_core.requests.kept_files`); empty where no
+            robot's model is wanted.
+        strategy: blends and merges.
+        signature: of the network.
+        no_own: what to do where the method keeps tensors on the robots and there are no own ones.
+
+    Raises:
+        StrategyError: there are none; one line that ends with ``no_own``.
+    """
+    start = {"own": "", "memory": "", **kept, "load": {key: str(path) for key, path in paths.items()}}
+    if not start["own"]:
+        sent = {name for path in paths.values() for name in open_tensors(path)}
+        missing = [name for name in signature.names if name not in sent]
+        if missing:
+            keeps = f"{type(strategy).__name__.lower()} keeps {len(missing)} tensors ({missing[0]}, ...) on each robot"
+            raise StrategyError(f"{keeps}; {no_own}")
+    return begin_round(start, strategy, signature, {}).weights
+
+
 def _merged(
     strategy: Strategy, signature: ModelSignature, own: Tensors, loaded: Tensors, memory: Memory
 ) -> dict[str, Array]:

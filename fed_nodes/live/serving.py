@@ -17,11 +17,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from fed_core.errors import ConfigError, FedError, StrategyError
+from fed_core.errors import ConfigError, FedError
 from fed_core.roles.messages import RunConfig
 from fed_core.strategies.base import make_strategy
-from fed_core.types import Array, Descriptor, ModelSignature
-from fed_core.wire.codec import open_tensors
+from fed_core.training.kept import served_weights
+from fed_core.types import Array, Descriptor
 from fed_nodes.live.allocator import give_back_memory
 
 #: Frames that latency is told of.
@@ -313,7 +313,9 @@ class ServingThread:
 
         run = model.run
         network: Any = build(run.network, run.network_options)
-        load_arrays(network, _weights(model, signature(network, run.network)))
+        strategy, of_network = make_strategy(run.strategy, run.strategy_options), signature(network, run.network)
+        weights = served_weights(model.paths, model.kept, strategy, of_network, no_own=model.no_own)
+        load_arrays(network, weights)
         return LiveNetwork(network.eval().to(self._torch_device()), tasks.get(run.task)())
 
     def _torch_device(self) -> Any:
@@ -328,18 +330,3 @@ class ServingThread:
 
 def _nobody(_: Any) -> None:
     """Take what comes after the end."""
-
-
-def _weights(model: LiveModel, signature: ModelSignature) -> dict[str, Array]:
-    """Return the mean of the files, merged with what the robot keeps to itself, as its training does."""
-    from fed_core.training.jobs import start_weights
-
-    strategy = make_strategy(model.run.strategy, model.run.strategy_options)
-    start = {"own": "", "memory": "", **model.kept, "load": {key: str(path) for key, path in model.paths.items()}}
-    if not start["own"]:
-        sent = {name for path in model.paths.values() for name in open_tensors(path)}
-        missing = [name for name in signature.names if name not in sent]
-        if missing:
-            keeps = f"{model.run.strategy} keeps {len(missing)} tensors ({missing[0]}, ...) on each robot"
-            raise StrategyError(f"{keeps}; {model.no_own}")
-    return start_weights(start, strategy, signature, {})

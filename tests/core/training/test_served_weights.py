@@ -1,9 +1,7 @@
-"""What an inference node on a robot loads: the tensors of the fleet, and its own where the method keeps some there."""
+"""What an inference node on a robot loads, and what is exported: the tensors of the fleet, and its own where the method keeps some there."""
 
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -11,9 +9,10 @@ import pytest
 from fed_core.errors import StrategyError
 from fed_core.requests import Installation, kept_files
 from fed_core.roles.messages import FleetPlan, RunConfig
+from fed_core.strategies.base import make_strategy
+from fed_core.training.kept import served_weights
 from fed_core.types import Memory, ModelSignature, TensorSpec
 from fed_core.wire.codec import save_memory, write_tensors
-from fed_nodes.live.serving import LiveModel, _weights
 
 SHARED, CAMERA, HEAD = "trunk.weight", "camera.weight", "head.weight"
 SIGNATURE = ModelSignature(
@@ -30,42 +29,39 @@ def file(path: Path, **values: float) -> str:
     return str(path)
 
 
-def model(path: str, strategy: str = "fedbevt", **changes: Any) -> LiveModel:
-    run: Any = SimpleNamespace(strategy=strategy, strategy_options={})
-    return replace(LiveModel(run, {"global": Path(path)}, no_own="do this"), **changes)
-
-
-def loaded(model: LiveModel) -> dict[str, float]:
-    return {name: float(array[0]) for name, array in _weights(model, SIGNATURE).items()}
+def loaded(path: str, strategy: str = "fedbevt", **kept: str) -> dict[str, float]:
+    method = make_strategy(strategy, {})
+    found = served_weights({"global": Path(path)}, kept, method, SIGNATURE, no_own="do this")
+    return {name: float(array[0]) for name, array in found.items()}
 
 
 def test_a_robots_own_tensors_take_the_places_that_the_fleets_leave(tmp_path: Path) -> None:
     fleets = file(tmp_path / "global.safetensors", trunk=1.0, head=2.0)
     own = file(tmp_path / "own.safetensors", trunk=70.0, camera=71.0, head=72.0)
 
-    assert loaded(model(fleets, kept={"own": own, "memory": ""})) == {SHARED: 1.0, CAMERA: 71.0, HEAD: 2.0}
+    assert loaded(fleets, own=own, memory="") == {SHARED: 1.0, CAMERA: 71.0, HEAD: 2.0}
 
 
 def test_another_method_keeps_another_part(tmp_path: Path) -> None:
     fleets = file(tmp_path / "global.safetensors", trunk=1.0, camera=2.0)
     own = file(tmp_path / "own.safetensors", trunk=70.0, camera=71.0, head=72.0)
 
-    assert loaded(model(fleets, "fedrep", kept={"own": own})) == {SHARED: 1.0, CAMERA: 2.0, HEAD: 72.0}
+    assert loaded(fleets, "fedrep", own=own) == {SHARED: 1.0, CAMERA: 2.0, HEAD: 72.0}
 
 
 def test_without_own_tensors_that_are_needed_one_line_says_what_to_do(tmp_path: Path) -> None:
     fleets = file(tmp_path / "global.safetensors", trunk=1.0, head=2.0)
 
     with pytest.raises(StrategyError, match=r"^fedbevt keeps 1 tensors \(camera.weight, ...\) on each robot; do this$"):
-        loaded(model(fleets))
+        loaded(fleets)
 
 
 def test_a_whole_model_needs_no_own_tensors(tmp_path: Path) -> None:
     """So the initial model, and that of every method that averages all of it."""
     fleets = file(tmp_path / "global.safetensors", trunk=1.0, camera=2.0, head=3.0)
 
-    assert loaded(model(fleets)) == {SHARED: 1.0, CAMERA: 2.0, HEAD: 3.0}
-    assert loaded(model(fleets, "fedavg")) == {SHARED: 1.0, CAMERA: 2.0, HEAD: 3.0}
+    assert loaded(fleets) == {SHARED: 1.0, CAMERA: 2.0, HEAD: 3.0}
+    assert loaded(fleets, "fedavg") == {SHARED: 1.0, CAMERA: 2.0, HEAD: 3.0}
 
 
 def plan(number: int, *, finished: bool = False) -> FleetPlan:
