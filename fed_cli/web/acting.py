@@ -112,19 +112,24 @@ class Control:
                 pipe.write(line + "\n")
                 pipe.flush()
             except OSError as err:
-                raise FedError(f"the control process ended: {self._last_words()}") from err
+                raise self._ended() from err
             return self._answer(number, service)
 
     def close(self) -> None:
         """End the process."""
-        if self._process is not None:
-            self._process.terminate()
-            try:
-                self._process.wait(timeout=8)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait()
+        self._end()
         self._log.close()
+
+    def _end(self) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.terminate()
+        try:
+            process.wait(timeout=8)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
 
     def _running(self) -> "subprocess.Popen[str]":
         if self._process is None or self._process.poll() is not None:
@@ -150,7 +155,7 @@ class Control:
             except Empty:
                 raise FedError(f"{service} gave no answer within {ANSWER_S:g} s") from None
             if not told:
-                raise FedError(f"the control process ended: {self._last_words()}")
+                raise self._ended()
             if told.get("id") == number:
                 return Answer(told.get("ok") is True, str(told.get("text", "")))
 
@@ -165,8 +170,11 @@ class Control:
                 answers.put(told)
         answers.put({})
 
-    def _last_words(self) -> str:
+    def _ended(self) -> FedError:
+        """Return what to say of a process that takes or gives no more; the next call starts another."""
+        self._end()
         size = os.fstat(self._log.fileno()).st_size
         text = os.pread(self._log.fileno(), 4096, max(0, size - 4096))
         lines = text.decode(errors="replace").strip().splitlines()
-        return lines[-1].removeprefix("error: ") if lines else "it wrote nothing"
+        said = lines[-1].removeprefix("error: ") if lines else "it wrote nothing"
+        return FedError(f"the control process ended: {said}")

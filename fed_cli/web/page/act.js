@@ -9,29 +9,32 @@ const WORDS = {
 
 let token = "";
 let list = null;
+let none = null;
 let result = null;
 
-export function prepare() {
+// Services: null where nobody may act; then nothing is there to click.
+export function show(services) {
+  $("act").hidden = services === null;
+  if (services === null) return;
+  if (!list) build();
+  keyed(list, services, (one) => one.name, make);
+  none.hidden = services.length > 0;
+  enable();
+}
+
+function build() {
   const field = el("input", { type: "password", id: "token", autocomplete: "off", spellcheck: "false" });
   field.addEventListener("input", () => {
     token = field.value.trim();
     enable();
   });
+  const form = el("form", { class: "token", autocomplete: "off" }, el("label", { for: "token" }, "Token"), field,
+    el("span", { class: "quiet" }, "It stays in this page until you close it."));
+  form.addEventListener("submit", (event) => event.preventDefault());
   list = el("ul", { class: "actions" });
+  none = el("p", { class: "quiet" }, "Nobody in this fleet offers anything to act on yet.");
   result = el("p", { class: "result", role: "status" });
-  $("act").append(
-    el("h2", { id: "act-title" }, "Act"),
-    el("p", { class: "token" }, el("label", { for: "token" }, "Token"), field,
-      el("span", { class: "quiet" }, "It stays in this page until you close it.")),
-    list,
-    result);
-}
-
-// Services: null where nobody may act, so that nothing is there to click.
-export function show(services) {
-  $("act").hidden = services === null;
-  keyed(list, services ?? [], (one) => one.name, make);
-  enable();
+  $("act").append(el("h2", { id: "act-title" }, "Act"), form, none, list, result);
 }
 
 function make(service) {

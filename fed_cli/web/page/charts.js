@@ -4,6 +4,7 @@ import { $, el, say, svg, table } from "./dom.js";
 import { count, loss, short } from "./format.js";
 
 const LOG_FROM = 8; // the largest value over the smallest one from which the axis is logarithmic
+const MOST_DOTS = 30; // rounds
 const HEIGHT = 240;
 const EDGE = { left: 52, right: 12, top: 10, bottom: 34 };
 
@@ -58,12 +59,12 @@ function picture(losses, width) {
     ...dots(losses, x, y));
 }
 
-// A single round is no line: its values are dots.
+// Where rounds are few each value is a dot: a single one is no line.
 function dots(losses, x, y) {
-  if (losses.rounds.length > 1) return [];
-  const at = (value, kind) => svg("circle", { class: kind, cx: x(losses.rounds[0]), cy: y.at(value), r: 4 });
-  const robots = losses.robots.map((robot, k) => (robot.values[0] === null ? null : at(robot.values[0], `dot line-${k}`)));
-  return [...robots.filter(Boolean), at(losses.mean[0], "dot mean")];
+  if (losses.rounds.length > MOST_DOTS) return [];
+  const at = (value, k, kind, r) => svg("circle", { class: `dot ${kind}`, cx: x(losses.rounds[k]), cy: y.at(value), r });
+  const told = (values, kind, r) => values.map((v, k) => (v === null ? null : at(v, k, kind, r))).filter(Boolean);
+  return [...losses.robots.flatMap((robot, k) => told(robot.values, `line-${k}`, 2.5)), ...told(losses.mean, "mean", 3.5)];
 }
 
 function scale(from, to, low, high) {

@@ -1,6 +1,6 @@
 // Draws every state that the server sends.
 
-import { prepare as prepareAct, show as showAct } from "./act.js";
+import { show as showAct } from "./act.js";
 import { prepare as prepareChart, show as showChart } from "./charts.js";
 import { $, el, keyed, mark, say, table } from "./dom.js";
 import { bytes, count, duration, short } from "./format.js";
@@ -12,7 +12,6 @@ let chosen = ""; // name of the run that is shown
 
 prepareRobots();
 prepareChart();
-prepareAct();
 $("run").addEventListener("change", () => {
   chosen = $("run").value;
   draw();

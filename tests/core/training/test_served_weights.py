@@ -1,4 +1,4 @@
-"""What an inference node on a robot loads, and what is exported: the tensors of the fleet, and its own where the method keeps some there."""
+"""What of a run is served and exported: the fleet's tensors, and a robot's own where the method keeps some there."""
 
 from dataclasses import replace
 from pathlib import Path
