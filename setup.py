@@ -6,7 +6,7 @@ from setuptools import find_packages, setup
 
 PACKAGE = "fed_perception"
 ROOT = Path(__file__).parent
-_INSTALLED = (".py", ".yaml", ".xml", ".rviz", ".json", ".service", ".env")
+_INSTALLED = (".py", ".yaml", ".xml", ".rviz", ".json", ".service", ".env", ".md")
 
 
 def share(folder: str) -> list[tuple[str, list[str]]]:
@@ -39,6 +39,7 @@ setup(
         *share("launch"),
         *share("config"),
         *share("deploy"),
+        *share("models/cards"),
     ],
     # ROS itself comes from apt or from requirements/ros.txt; the versions we test with are in requirements/.
     # These are for all that works without ROS (docs/install.md); an extra is for what its comment says.

@@ -1,0 +1,1 @@
+"""What ``fedperc export`` is made of."""
