@@ -29,6 +29,9 @@ def simulate(
         typer.Option(help="Strategy, with its default options; default: the fleet file's."),
     ] = None,
     threads: Annotated[int, typer.Option(min=1, help="CPU threads of training; they change the last bits.")] = 2,
+    keep_updates: Annotated[
+        bool, typer.Option("--keep-updates", help="Keep all updates and models of all rounds, for fedperc verify.")
+    ] = False,
     engine: EngineName = LOCAL,
     workers: Workers = None,
     gpus_per_robot: GpusPerRobot = None,
@@ -52,7 +55,7 @@ def simulate(
 
     ray = ray_options(engine, workers, gpus_per_robot, address, spill)
     config, base = fleet_of(fleet if fleet is not None else shared_file("config/fleet/small.yaml"))
-    config = _with(config, rounds, strategy)
+    config = _with(config, rounds, strategy, keep_updates)
     if seed is not None:
         config = reseed(config, seed)
     console = Console()
@@ -61,11 +64,13 @@ def simulate(
     show_result(console, out)
 
 
-def _with(fleet: "FleetConfig", rounds: int | None, strategy: str | None) -> "FleetConfig":
+def _with(fleet: "FleetConfig", rounds: int | None, strategy: str | None, keep_updates: bool) -> "FleetConfig":
     from fed_core.fleet import NamedOptions
     from fed_core.strategies.base import strategies
 
     if strategy is not None:
         strategies.get(strategy)  # a name that is not known ends here
         fleet = replace(fleet, strategy=NamedOptions(strategy))
+    if keep_updates:
+        fleet = replace(fleet, aggregator=replace(fleet.aggregator, keep_updates=True))
     return fleet if rounds is None else replace(fleet, rounds=rounds)

@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -45,14 +46,16 @@ class RunBook:
         folder: the run's folder, made if missing.
         run_id: name of the run.
         run: what the run has in common; a resumed run must have the same.
+        keep_updates: let updates and models of all rounds stay, not only those that somebody may still need.
     """
 
-    def __init__(self, folder: Path, run_id: str, run: RunConfig) -> None:
+    def __init__(self, folder: Path, run_id: str, run: RunConfig, *, keep_updates: bool = False) -> None:
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as err:
             raise StoreError(f"cannot make the run folder {folder}: {err.strerror}") from err
-        self._run_id, self._run = run_id, run
+        self._run_id, self._run, self._keep_updates = run_id, run, keep_updates
+        self._inputs: dict[str, Json] = {}
         self.store = BlobStore(folder / "blobs")
         self.strategy = make_strategy(run.strategy, run.strategy_options)
         self.strategy.check_training(run.train)
@@ -109,7 +112,7 @@ class RunBook:
         outcome = effect.outcome
         last = self._journal.last_round()
         number = last.round + 1 if last else 0
-        row = RoundRow(number, outcome.plan.to_json(), outcome.memory, outcome.clusters, outcome.log)
+        row = RoundRow(number, outcome.plan.to_json(), outcome.memory, outcome.clusters, outcome.log, self._inputs)
         self._journal.commit_round(row, outcome.plan.blobs)
         self.store.collect(self._referenced(outcome))
 
@@ -161,32 +164,64 @@ class RunBook:
 
     def plan_aggregation(self, effect: ev.StartAggregation) -> AggregationJob:
         """Return the job of an aggregation; :func:`~fed_core.aggregation.run_aggregation` may run in any thread."""
-        initial, row = self.initial(), self._journal.last_round()
-        if initial is None:
-            raise StoreError("aggregation started before the initial model")
-        plan = FleetPlan.from_json(row.plan) if row else None
-        robots = {}
+        samples = {}
         for member in self._journal.robots():
             if self.strategy.descriptor is not None and member.descriptor is None:
                 continue  # registered, but cannot be planned for until its descriptor is here
-            robot_id = member.registration["robot_id"]
-            robots[robot_id] = RobotInfo(robot_id, member.registration["num_samples"], member.descriptor)
+            samples[member.registration["robot_id"]] = member.registration["num_samples"]
+        self._inputs = {"samples": samples, "joined": list(effect.joined)}
+        return self._job(effect.round, self._journal.last_round(), self._inputs, effect.reports, effect.alive)
+
+    def closed_rounds(self) -> list[RoundRow]:
+        """Return all rounds that are over, from 0, the start."""
+        return self._journal.rounds()
+
+    def plan_again(self, row: RoundRow, before: RoundRow | None) -> AggregationJob:
+        """Return the job from which a closed round came.
+
+        Args:
+            row: the round.
+            before: the one before it; None where it is round 0.
+
+        Raises:
+            StoreError: the journal does not tell what the job needs.
+        """
+        reports = tuple(UpdateReport.from_json(report) for report in self._journal.updates(row.round))
+        try:
+            return self._job(row.round, before, row.inputs, reports, FleetPlan.from_json(row.plan).participants)
+        except KeyError as err:
+            raise StoreError(f"round {row.round} in the journal has no {err}") from err
+
+    def _job(
+        self,
+        number: int,
+        before: RoundRow | None,
+        inputs: Mapping[str, Any],
+        reports: tuple[UpdateReport, ...],
+        participants: tuple[str, ...],
+    ) -> AggregationJob:
+        initial = self.initial()
+        if initial is None:
+            raise StoreError("aggregation started before the initial model")
+        plan = FleetPlan.from_json(before.plan) if before else None
+        descriptors = {member.registration["robot_id"]: member.descriptor for member in self._journal.robots()}
+        samples = inputs["samples"]
         return AggregationJob(
             run_id=self._run_id,
             run=self._run,
-            round=effect.round,
+            round=number,
             signature=initial.signature,
-            robots=robots,
+            robots={robot_id: RobotInfo(robot_id, samples[robot_id], descriptors[robot_id]) for robot_id in samples},
             blobs=plan.blobs if plan else {GLOBAL: initial.blob},
             plans=plan.robots if plan else {},
-            memory=row.memory if row else None,
-            reports=effect.reports,
-            joined=effect.joined,
-            participants=effect.alive,
+            memory=before.memory if before else None,
+            reports=reports,
+            joined=inputs["joined"],
+            participants=participants,
         )
 
     def _referenced(self, outcome: ev.RoundOutcome) -> set[str]:
-        """Return the digests that stay: initial, current and memory blobs, and every counted update's."""
+        """Return the digests that stay: initial, current and memory blobs; with ``keep_updates`` all that counted."""
         plan = outcome.plan
         keep = {blob.digest for blob in plan.blobs.values()} | {outcome.memory.digest}
         initial = self.initial()
@@ -194,11 +229,18 @@ class RunBook:
             keep.add(initial.blob.digest)
         if plan.serving is not None:
             keep.add(plan.serving.digest)
-        for row in self._journal.rounds(last=2):  # robots may still be reading the models of the round before
+        if self._keep_updates:
+            keep |= {blob.digest for report in self._journal.reports() for blob in _blobs_of(report)}
+        # Robots may still be reading the models of the round before.
+        for row in self._journal.rounds(last=-1 if self._keep_updates else 2):
             old = FleetPlan.from_json(row.plan)
             keep |= {blob.digest for blob in old.blobs.values()} | {row.memory.digest}
             keep |= {old.serving.digest} if old.serving else set()
         return keep
+
+
+def _blobs_of(report: Any) -> list[BlobRef]:
+    return list(UpdateReport.from_json(report).blobs.values())
 
 
 def _check_mask(report: UpdateReport, signature: ModelSignature) -> None:

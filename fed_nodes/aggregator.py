@@ -79,7 +79,8 @@ class AggregatorNode(Node):
         self._settings = params.load(self, RunParameters)
         config = params.load(self, AggregatorConfig, self._on_limits)
         run_config = self._settings.run_config()
-        self._book = RunBook(self._settings.runs_dir / self._settings.run, self._settings.run, run_config)
+        folder = self._settings.runs_dir / self._settings.run
+        self._book = RunBook(folder, self._settings.run, run_config, keep_updates=config.keep_updates)
         snapshot = self._book.snapshot()
         self._role = Aggregator(
             config,

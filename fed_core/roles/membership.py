@@ -32,6 +32,9 @@ class AggregatorConfig:
     max_update_bytes: int = option(
         4_000_000_000, help="largest update that is read", unit="bytes", low=1, high=100_000_000_000
     )
+    keep_updates: bool = option(
+        False, help="keep all updates and models of all rounds, so that `fedperc verify` can derive the run again"
+    )
 
     def __post_init__(self) -> None:
         check(self)

@@ -81,7 +81,7 @@ class Simulation:
         run = fleet.run_config()
         self._lock = lock_run(folder)
         try:
-            self._book = RunBook(folder, fleet.run, run)
+            self._book = RunBook(folder, fleet.run, run, keep_updates=fleet.aggregator.keep_updates)
         except BaseException:
             self._lock.close()
             raise

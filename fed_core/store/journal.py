@@ -9,22 +9,23 @@ import sqlite3
 import time
 from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import safetensors.numpy
 
 from fed_core.errors import DiskFullError, StoreError
 from fed_core.types import BlobRef, Descriptor
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 _SCHEMA = """
 CREATE TABLE runs (run_id TEXT PRIMARY KEY, schema INTEGER NOT NULL, created_s REAL NOT NULL, config TEXT NOT NULL);
 CREATE TABLE robots (robot_id TEXT PRIMARY KEY, registration TEXT NOT NULL, descriptor TEXT, tensors BLOB);
 CREATE TABLE rounds (round INTEGER PRIMARY KEY, closed_s REAL NOT NULL, plan TEXT NOT NULL, memory TEXT NOT NULL,
-                     clusters TEXT NOT NULL, log TEXT NOT NULL);
+                     clusters TEXT NOT NULL, log TEXT NOT NULL, inputs TEXT NOT NULL);
 CREATE TABLE updates (round INTEGER NOT NULL, robot_id TEXT NOT NULL, received_s REAL NOT NULL, report TEXT NOT NULL,
                       PRIMARY KEY (round, robot_id));
 CREATE TABLE models (round INTEGER NOT NULL, key TEXT NOT NULL, digest TEXT NOT NULL, size_bytes INTEGER NOT NULL,
@@ -44,6 +45,7 @@ class RoundRow:
         memory: the strategy's memory.
         clusters: clusters by robot.
         log: figures of the round.
+        inputs: what the strategy was told beside updates and memory; :mod:`fed_core.audit` derives the round from it.
     """
 
     round: int
@@ -51,6 +53,7 @@ class RoundRow:
     memory: BlobRef
     clusters: Mapping[str, tuple[int, ...]]
     log: Mapping[str, Any]
+    inputs: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -129,6 +132,10 @@ class Journal:
         rows = self._all("SELECT report FROM updates WHERE round = ? ORDER BY robot_id", round_number)
         return [json.loads(report) for (report,) in rows]
 
+    def reports(self) -> list[Any]:
+        """Return the JSON trees of all reports that were counted."""
+        return [json.loads(report) for (report,) in self._all("SELECT report FROM updates ORDER BY round, robot_id")]
+
     def counts(self) -> dict[str, tuple[int, int]]:
         """Return, by robot, how many updates were counted and the last round among them."""
         rows = self._all("SELECT robot_id, COUNT(*), MAX(round) FROM updates GROUP BY robot_id")
@@ -141,8 +148,8 @@ class Journal:
     def commit_round(self, row: RoundRow, models: Mapping[str, BlobRef]) -> None:
         """Close a round in one transaction."""
         memory = [row.memory.digest, row.memory.size_bytes]
-        values = (row.round, time.time(), *map(json.dumps, (row.plan, memory, row.clusters, row.log)))
-        statements: list[tuple[str, tuple[Any, ...]]] = [("INSERT INTO rounds VALUES (?, ?, ?, ?, ?, ?)", values)]
+        values = (row.round, time.time(), *map(json.dumps, (row.plan, memory, row.clusters, row.log, row.inputs)))
+        statements: list[tuple[str, tuple[Any, ...]]] = [("INSERT INTO rounds VALUES (?, ?, ?, ?, ?, ?, ?)", values)]
         for key, blob in models.items():
             statements.append(
                 ("INSERT INTO models VALUES (?, ?, ?, ?)", (row.round, key, blob.digest, blob.size_bytes))
@@ -156,11 +163,13 @@ class Journal:
 
     def rounds(self, *, last: int = -1) -> list[RoundRow]:
         """Return the closed rounds in order: the ``last`` ones, or all."""
-        newest = self._all("SELECT round, plan, memory, clusters, log FROM rounds ORDER BY round DESC LIMIT ?", last)
+        columns = "round, plan, memory, clusters, log, inputs"
+        newest = self._all(f"SELECT {columns} FROM rounds ORDER BY round DESC LIMIT ?", last)  # noqa: S608 - constant
         found = []
-        for number, plan, memory, clusters, log in reversed(newest):
+        for number, plan, memory, clusters, log, inputs in reversed(newest):
             groups = {robot: tuple(ids) for robot, ids in json.loads(clusters).items()}
-            found.append(RoundRow(number, json.loads(plan), BlobRef(*json.loads(memory)), groups, json.loads(log)))
+            trees = json.loads(log), json.loads(inputs)
+            found.append(RoundRow(number, json.loads(plan), BlobRef(*json.loads(memory)), groups, *trees))
         return found
 
     def _tables(self) -> bool:
@@ -202,6 +211,23 @@ class Journal:
     def _all(self, sql: str, *values: Any) -> list[Any]:
         with closing(self._db.execute(sql, values)) as cursor:
             return cursor.fetchall()
+
+
+def read_run(path: Path) -> tuple[str, Any]:
+    """Return (name, JSON tree of the configuration) of the run whose journal is ``path``.
+
+    Raises:
+        StoreError: there is none, it is broken, or of another version.
+    """
+    try:
+        with closing(sqlite3.connect(f"file:{quote(str(path.absolute()))}?mode=ro", uri=True)) as journal:
+            run_id, schema, text = journal.execute("SELECT run_id, schema, config FROM runs").fetchone()
+            tree = json.loads(text)["run"]
+    except (sqlite3.Error, ValueError, KeyError, TypeError) as err:
+        raise StoreError(f"cannot read the journal {path}: {err}; name the folder of a run") from err
+    if schema != SCHEMA_VERSION:
+        raise StoreError(f"{path} has schema {schema}, this version reads {SCHEMA_VERSION}")
+    return run_id, tree
 
 
 def _descriptor(head: str | None, tensors: bytes | None) -> Descriptor | None:

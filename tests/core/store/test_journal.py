@@ -130,8 +130,8 @@ def test_refuses_another_run_another_configuration_and_another_schema(path: Path
         Journal(path, "other", CONFIG)
     with pytest.raises(StoreError, match="was started with another configuration; use another folder or that one"):
         Journal(path, "run", {**CONFIG, "rounds": 4})
-    journal._db.execute("UPDATE runs SET schema = 2")
-    with pytest.raises(StoreError, match="has schema 2, this version reads 1; use another folder"):
+    journal._db.execute("UPDATE runs SET schema = 3")
+    with pytest.raises(StoreError, match="has schema 3, this version reads 2; use another folder"):
         reopened(path)
 
 

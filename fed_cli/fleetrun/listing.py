@@ -1,0 +1,70 @@
+"""Finds the runs below a folder and reads how far each is."""
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from fed_cli.fleetrun.runs import JOURNAL, open_journal, read_run
+from fed_core.errors import DataError, StoreError
+
+
+@dataclass(frozen=True)
+class Listed:
+    """One run.
+
+    Attributes:
+        folder: where it is.
+        strategy: federated method.
+        network: the model.
+        rounds: rounds that closed.
+        total_rounds: rounds that were asked for.
+        robots: robots that registered.
+        updates: updates that were counted.
+        size_bytes: bytes of its folder.
+        closed: local time at which the last round closed, "" before it.
+        note: what is wrong with it, or "finished", or "" while it may go on.
+    """
+
+    folder: Path
+    strategy: str = ""
+    network: str = ""
+    rounds: int = 0
+    total_rounds: int = 0
+    robots: int = 0
+    updates: int = 0
+    size_bytes: int = 0
+    closed: str = ""
+    note: str = ""
+
+
+def listed(folder: Path) -> list[Listed]:
+    """Return the runs below ``folder``, at any depth, that whose last round is the oldest first.
+
+    Raises:
+        DataError: there is no such folder.
+    """
+    if not folder.is_dir():
+        raise DataError(f"{folder} is no folder; name one that holds runs")
+    return sorted((_read(path.parent) for path in folder.rglob(JOURNAL)), key=lambda run: (run.closed, run.folder))
+
+
+def _read(folder: Path) -> Listed:
+    size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    try:
+        record = read_run(folder)
+        with open_journal(folder) as journal:
+            (closed_s,) = journal.execute("SELECT MAX(closed_s) FROM rounds").fetchone()
+    except StoreError as err:
+        return Listed(folder, size_bytes=size, note=str(err))
+    return Listed(
+        folder=folder,
+        strategy=record.strategy,
+        network=record.network,
+        rounds=record.rounds,
+        total_rounds=record.total_rounds,
+        robots=len(record.robots),
+        updates=sum(robot.updates for robot in record.robots),
+        size_bytes=size,
+        closed=time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(closed_s)) if closed_s else "",
+        note="finished" if record.rounds >= record.total_rounds else "",
+    )
