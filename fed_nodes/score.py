@@ -1,7 +1,8 @@
 """Plays a sequence to a live inference node, frame by frame, and scores what comes back: depth, a map, or boxes.
 
 The next frame is sent only when the output of the last one arrived, so that no frame is lost by chance. Scored are the
-frames after those that choose the models, for every method alike (fedepth spec 6.1).
+frames after those that choose the models, for every method alike (fedepth spec 6.1). Frames that cannot be read are
+left out. With ``record`` what went in and came out is kept as a bag; a sequence without any truth is played, too.
 """
 
 import json
@@ -19,13 +20,14 @@ from std_srvs.srv import Trigger
 
 from fed_core.config import check, option
 from fed_core.data.samples import TASKS, open_samples
-from fed_core.errors import ConfigError, FedError
+from fed_core.errors import ConfigError, DataError, FedError
 from fed_core.wire.files import write_text
 from fed_nodes import params, qos, run
 from fed_nodes.convert.images import stamp_ns
 from fed_nodes.judges import judge_of
 from fed_nodes.monitor import selection_to_json
 from fed_nodes.playing.frame_player import publisher_of
+from fed_nodes.playing.played_bag import PlayedBag
 from fed_nodes.timers import steady_timer
 
 
@@ -45,12 +47,15 @@ class ScoreConfig:
     descriptor_frames: int = option(8, help="frames that choose the models, as in inference", unit="count", low=2)
     cap_m: float = option(80.0, help="task depth: largest true depth that is scored", unit="m", low=0.1)
     panels: int = option(3, help="frames kept as pictures", unit="count", low=0, high=100)
+    record: str = option("", help="task depth: new bag (a folder) of the frames and the depth they got; empty = none")
     timeout_s: float = option(60.0, help="longest wait for one answer", unit="s", low=1.0)
 
     def __post_init__(self) -> None:
         check(self)
         if not self.source:
             raise ConfigError("score needs a source, for example -p source:=\"'{data: my_bag}'\"")
+        if self.record and self.task != "depth":
+            raise ConfigError(f"record keeps the frames of task depth, not of {self.task}; leave it empty")
 
 
 class ScoreNode(Node):
@@ -68,7 +73,8 @@ class ScoreNode(Node):
             )
         self._publisher: Any = publisher_of(self, task, self._sequence[0], reliable=True)
         self._judge = judge_of(task, self._config.cap_m, self._sequence)
-        self._next = 0
+        self._played = PlayedBag(Path(self._config.record), self.get_namespace()) if self._config.record else None
+        self._next, self._sent = 0, 0  # frames gone through, and those that could be read
         self._frame: Any = None
         self._first_ns = 0
         self._selection: Selection | None = None
@@ -91,25 +97,36 @@ class ScoreNode(Node):
             if ready and self.count_publishers(self._judge.topic) > 0:
                 self._started = True
                 self._boundary.call_async(Trigger.Request()).add_done_callback(lambda _: self._send())
-        elif 0 < self._next < self._config.descriptor_frames:
+        elif 0 < self._sent < self._config.descriptor_frames:
             self._send()
-        elif self._selection is not None and self._next == self._config.descriptor_frames:
+        elif self._selection is not None and self._sent == self._config.descriptor_frames:
             self._send()
 
     def _send(self) -> None:
-        if self._next >= len(self._sequence):
+        frame = self._read_on()
+        if frame is None:
             self._finish()
             return
-        frame = self._sequence[self._next]
-        if self._next == 0:
+        if self._sent == 0:
             self._first_ns = frame.stamp_ns
         self._frame = frame
-        self._next += 1
+        self._sent += 1
         self._since_s = time.monotonic()
+        self.get_logger().info(f"frame {self._next} of {len(self._sequence)}", throttle_duration_sec=1.0)
         self._publisher.publish(frame)
 
+    def _read_on(self) -> Any:
+        """Return the next frame that can be read; None at the end."""
+        while self._next < len(self._sequence):
+            self._next += 1
+            try:
+                return self._sequence[self._next - 1]
+            except DataError as err:
+                self.get_logger().warning(f"skipped frame {self._next - 1}: {err}", throttle_duration_sec=1.0)
+        return None
+
     def _on_selection(self, msg: Selection) -> None:
-        if self._next == 0 or stamp_ns(msg.header.stamp) != self._first_ns or self._selection is not None:
+        if self._sent == 0 or stamp_ns(msg.header.stamp) != self._first_ns or self._selection is not None:
             return
         self._selection = msg
 
@@ -117,16 +134,18 @@ class ScoreNode(Node):
         frame = self._frame
         if frame is None or self._judge.time_ns(msg) != frame.stamp_ns:
             return
-        if self._next <= self._config.descriptor_frames:
+        if self._sent <= self._config.descriptor_frames:
             return
         self._keep_panel(self._judge.add(msg, frame))
+        if self._played is not None:
+            self._played.add(frame, msg)
         self._frame = None
         self._send()
 
     def _keep_panel(self, arrays: Mapping[str, Any]) -> None:
         scored = len(self._sequence) - self._config.descriptor_frames
         wanted = {int(place) for place in np.linspace(0, scored - 1, self._config.panels + 2)[1:-1]}
-        if self._next - 1 - self._config.descriptor_frames in wanted:
+        if self._sent - 1 - self._config.descriptor_frames in wanted:
             self._panels |= {f"{name}_{self._num_panels}": array for name, array in arrays.items()}
             self._num_panels += 1
 
@@ -134,6 +153,9 @@ class ScoreNode(Node):
         if self._selection is None:
             raise FedError("the sequence ended before inference chose its models")
         found = self._judge.result()
+        if self._played is not None:
+            self._played.close()
+            found = found or {"frames": 0, "metrics": {}}
         if found is None:
             raise FedError(f"no frame of {self._config.name} has {self._judge.lacking} to score against")
         result = {
@@ -142,7 +164,8 @@ class ScoreNode(Node):
             **found,
             "selection": selection_to_json(self._selection),
         }
-        np.savez_compressed(self._config.out.with_suffix(".npz"), **self._panels)
+        if self._config.panels:
+            np.savez_compressed(self._config.out.with_suffix(".npz"), **self._panels)
         write_text(self._config.out, json.dumps(result, indent=2))
         self._timer.cancel()
         raise run.Finished

@@ -29,12 +29,24 @@ def prepare(folder: Path, config: Any, *, resume: bool) -> bool:
             going_on = True
         else:
             _move_aside(folder)
+    _make(folder)
+    write_text(folder / CONFIG, json.dumps(config, indent=2))
+    return going_on
+
+
+def fresh(folder: Path) -> Path:
+    """Make an empty folder; one that has something in it is moved to ``<folder>.N``."""
+    if folder.exists() and any(folder.iterdir()):
+        _move_aside(folder)
+    _make(folder)
+    return folder
+
+
+def _make(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as err:
         raise StoreError(f"cannot make {folder}: {err.strerror}") from err
-    write_text(folder / CONFIG, json.dumps(config, indent=2))
-    return going_on
 
 
 def _compare(folder: Path, config: Any) -> None:

@@ -114,13 +114,22 @@ class BagWriter:
             self._colour = self._writer.add_connection(names.colour, IMAGE, typestore=self._store)
             self._depth = self._writer.add_connection(names.depth, IMAGE, typestore=self._store)
             self._info = self._writer.add_connection(names.info, CAMERA_INFO, typestore=self._store)
+        self._others: dict[str, Any] = {}
 
-    def add(self, frame: DepthFrame) -> None:
-        """Append one frame."""
+    def add(self, frame: DepthFrame, *, depth: bool = True) -> None:
+        """Append one frame, with or without its depth."""
         messages = frame_messages(self._store, frame, self._depth_encoding)
+        connections = (self._info, self._colour, self._depth)[: 3 if depth else 2]
         with self._telling():
-            for connection, data in zip((self._info, self._colour, self._depth), messages, strict=True):
+            for connection, data in zip(connections, messages, strict=False):
                 self._writer.write(connection, frame.stamp_ns, data)
+
+    def add_message(self, topic: str, kind: str, stamp_ns: int, data: bytes) -> None:
+        """Append a serialized message of another topic, of a type of ROS itself ("sensor_msgs/msg/Image")."""
+        with self._telling():
+            if topic not in self._others:
+                self._others[topic] = self._writer.add_connection(topic, kind, typestore=self._store)
+            self._writer.write(self._others[topic], stamp_ns, data)
 
     def close(self) -> None:
         """Finish the bag."""

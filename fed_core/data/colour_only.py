@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from fed_core.data.bag_files import SUFFIXES, BagFile, is_bag
+from fed_core.data.bag_files import BagFile, is_bag
 from fed_core.data.bag_topics import choose_colour_topics
 from fed_core.data.bags import Cursor, Key, numbered
 from fed_core.data.image_files import COLOUR_SUFFIXES, list_images, read_rgb
@@ -27,9 +27,12 @@ def open_colour(path: Path, options: OpenOptions) -> DepthSequence:
     Raises:
         DataError: there are none, or several topics fit.
     """
-    if path.is_file() and path.suffix in SUFFIXES or path.is_dir() and is_bag(path):
-        return ColourBag(path, options)
-    return ColourFolder(path, options)
+    return ColourBag(path, options) if is_bag(path) else ColourFolder(path, options)
+
+
+def has_pictures(path: Path) -> bool:
+    """Tell whether a path is a bag or a folder of images; looks at names only."""
+    return is_bag(path) or bool(list_images(path))
 
 
 def _frame(rgb: npt.NDArray[np.uint8], stamp_ns: int, intrinsics: npt.NDArray[np.float64], frame_id: str) -> DepthFrame:

@@ -8,8 +8,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rosbags.highlevel import AnyReader
+from rosbags.typesys import Stores, get_typestore
 
-from fed_core.data.bag_writer import DEFAULT_TOPICS, BagWriter, write_bag
+from fed_core.data.bag_files import BagFile
+from fed_core.data.bag_writer import DEFAULT_TOPICS, BagWriter, frame_messages, write_bag
 from fed_core.data.open import open_sequence
 from fed_core.data.options import TopicNames
 from fed_core.errors import DataError, EncodingError
@@ -110,3 +112,17 @@ def test_discarded_bag_leaves_no_open_file(tmp_path: Path, make_sequence: Make) 
     writer.discard()
     assert not any(f.startswith(str(tmp_path)) for f in open_files())
     assert not (tmp_path / "rec").exists()
+
+
+def test_messages_of_other_topics_and_frames_without_their_depth(tmp_path: Path, make_sequence: Make) -> None:
+    writer, frame = BagWriter(tmp_path / "bag"), make_sequence(1)[0]
+    writer.add(frame, depth=False)
+    data = frame_messages(get_typestore(Stores.ROS2_KILTED), frame)[1]
+    for stamp_ns in (7, 9):
+        writer.add_message("/seen", "sensor_msgs/msg/Image", stamp_ns, bytes(data))
+    writer.close()
+    with BagFile(tmp_path / "bag") as bag:
+        counts = {name: topic.count for name, topic in bag.topics.items() if topic.count}
+        assert counts == {"/camera/color/image_raw": 1, "/camera/color/camera_info": 1, "/seen": 2}
+        assert [raw.log_ns for raw in bag.messages(["/seen"])] == [7, 9]
+        assert bag.first("/seen").encoding == "rgb8"
