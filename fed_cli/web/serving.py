@@ -1,6 +1,7 @@
 """Runs the dashboard's server until the user stops it."""
 
 import errno
+import signal
 import socket
 import sys
 import webbrowser
@@ -8,13 +9,15 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fed_cli.fleetrun.watching import Watch, environment_of, open_monitor, stopped_by_signals
 from fed_cli.web.acting import Control, Token
 from fed_core.errors import ConfigError
 
 if TYPE_CHECKING:
+    import uvicorn
+
     from fed_cli.web.feeds import Feed
     from fed_cli.web.server import Acting
 
@@ -81,6 +84,8 @@ def _run(
     dashboard = Dashboard(feed, acting, local=local, stopping=lambda: server.should_exit)
     config = uvicorn.Config(
         dashboard.app,
+        loop="asyncio",
+        http="h11",
         log_level="error",
         access_log=False,
         ws="none",
@@ -95,9 +100,25 @@ def _run(
         say(f"warning: the token travels unencrypted to {place.host}; use an SSH tunnel or a proxy with TLS")
     if place.browser:
         webbrowser.open(address)
-    server.run(sockets=[listening])
+    with _hang_up_ends(server):
+        server.run(sockets=[listening])
     if dashboard.hub.failure is not None:
         raise dashboard.hub.failure
+    raise KeyboardInterrupt  # nothing else ends the server
+
+
+@contextmanager
+def _hang_up_ends(server: "uvicorn.Server") -> Iterator[None]:
+    """Let a closed terminal be as Ctrl-C, which the server itself takes care of."""
+
+    def stop(number: int, frame: Any) -> None:
+        server.should_exit = True
+
+    before = signal.signal(signal.SIGHUP, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 @contextmanager
