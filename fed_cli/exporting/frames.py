@@ -25,12 +25,12 @@ def batch_of(chosen: Chosen, task: "Task", network: Any) -> tuple[Any, str]:
         task: of the run.
         network: that takes the frames.
     """
-    for source in _sources(chosen):
+    for source, whose in _sources(chosen):
         try:
             samples = list(islice(_samples(task, source), COUNT))
             dataset = task.prepare(samples, network)
             indexes = [index % len(dataset) for index in range(COUNT)]
-            return task.batch(dataset, indexes), f"{len(samples)} recorded frames of {source.data}"
+            return task.batch(dataset, indexes), f"{len(samples)} recorded frames of {whose}"
         except FedError:  # not of this task, or broken: another one may do
             continue
     return None, ""
@@ -47,14 +47,14 @@ def _samples(task: "Task", source: SourceConfig) -> Iterator[Any]:
             yield sample
 
 
-def _sources(chosen: Chosen) -> Iterator[SourceConfig]:
-    """Yield what robots recorded, then made-up traffic."""
+def _sources(chosen: Chosen) -> Iterator[tuple[SourceConfig, str]]:
+    """Yield what robots recorded, then made-up traffic, and whose it is."""
     run = chosen.run
     for robot in dict.fromkeys((*filter(None, [chosen.robot]), *sorted(run.plan.robots))):
         for folder in sorted(run.robot_folder(robot).glob("samples*")):
             if folder.is_dir():
-                yield SourceConfig(data=str(folder.absolute()))
+                yield SourceConfig(data=str(folder.absolute())), robot
     traffic = (run.folder if run.demo is None else run.demo).absolute() / FOLDER
     for folder in (*sorted(traffic.glob("train/*")), traffic):
         if folder.is_dir():
-            yield SourceConfig(data=str(folder))
+            yield SourceConfig(data=str(folder)), "the run's traffic"

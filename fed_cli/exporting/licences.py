@@ -4,13 +4,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from fed_cli.exporting.networks import START
 from fed_core.errors import ConfigError
 from fed_core.shared_files import shared_file
 
 _CARDS = "models/cards"
 _SAME = "the same"
-#: Options of networks that name a file of weights to start from.
-_START = ("weights", "checkpoint")
 
 
 def licences(network: str, options: Mapping[str, Any]) -> list[str]:
@@ -18,7 +17,7 @@ def licences(network: str, options: Mapping[str, Any]) -> list[str]:
     found = [text for path in _cards() for text in _of_card(path, network)]
     if not found:
         found.append(f"No card tells the licence of the network {network}.")
-    for option in _START:
+    for option in START:
         if options.get(option):
             found.append(f"It started from the weights in {options[option]}, which have a licence of their own.")
     return found
