@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
+from fed_cli.fleetrun.engines import LOCAL, Address, EngineName, GpusPerRun, ray_options
 from fed_cli.main import app
 
 if TYPE_CHECKING:
@@ -17,18 +18,22 @@ if TYPE_CHECKING:
 GENERATED = "generated"
 FAILED = 1
 
+Name = Annotated[str, typer.Argument(help="Study (depth-hpe, depth-bmr, bev, detection-domains), or a study file.")]
+Data = Annotated[
+    str, typer.Option(help="'generated', or a folder that `fedperc prepare` wrote, or the data set itself.")
+]
+Strategies = Annotated[
+    Optional[str],  # noqa: UP007, UP045 - typer on Python 3.10 reads this form
+    typer.Option(help="Strategies, with commas: NAME or NAME:OPTION=VALUE+...; default: the study's."),
+]
+
 
 @app.command()
 def study(
-    name: Annotated[str, typer.Argument(help="Study (depth-hpe, depth-bmr, bev, detection-domains), or a study file.")],
-    data: Annotated[
-        str, typer.Option(help="'generated', or a folder that `fedperc prepare` wrote, or the data set itself.")
-    ] = GENERATED,
+    name: Name,
+    data: Data = GENERATED,
     models: Annotated[Optional[str], typer.Option(help="Networks, with commas; default: the study's.")] = None,  # noqa: UP007, UP045
-    strategies: Annotated[
-        Optional[str],  # noqa: UP007, UP045
-        typer.Option(help="Strategies, with commas: NAME or NAME:OPTION=VALUE+...; default: the study's."),
-    ] = None,
+    strategies: Strategies = None,
     seeds: Annotated[Optional[int], typer.Option(min=1, help="Seeds 0, 1, ...; default: the study's.")] = None,  # noqa: UP007, UP045 - typer on Python 3.10 reads this form
     rounds: Annotated[Optional[int], typer.Option(min=1, help="Rounds; default: the study's.")] = None,  # noqa: UP007, UP045
     use_case: Annotated[Optional[str], typer.Option(help="bev: clients (uc1 to uc4); default: the study's.")] = None,  # noqa: UP007, UP045
@@ -38,6 +43,9 @@ def study(
     ] = None,
     publish: Annotated[Optional[Path], typer.Option(help="Folder that also gets the report as Markdown.")] = None,  # noqa: UP007, UP045
     jobs: Annotated[Optional[int], typer.Option(min=1, help="Processes; default: one per CPU.")] = None,  # noqa: UP007, UP045
+    engine: EngineName = LOCAL,
+    gpus_per_run: GpusPerRun = None,
+    address: Address = "",
 ) -> None:
     """Compare federated methods on sequences that nobody trained on, and write a report.
 
@@ -46,11 +54,14 @@ def study(
     fedperc study bev --strategies fedavg,feddwa --seeds 1 --rounds 6
 
     fedperc study depth-hpe --models adabins_s --strategies fedavg,fedepth,fedepth:link=min --seeds 1 --rounds 4
+
+    fedperc study depth-hpe --engine ray --address auto --out /shared/runs/depth-hpe
     """
     from rich.console import Console
 
     from fed_cli.fleetrun.study import play, recordings, show_result
 
+    ray = ray_options(engine, jobs, gpus_per_run, address, of_study=True)
     config = _chosen(_with_use_case(_load(name), use_case, Path(data)), models, strategies, seeds, rounds)
     folder = out or Path("runs") / Path(name).stem
     source = None if data == GENERATED else recordings(config.scenario, Path(data), folder)
@@ -61,6 +72,7 @@ def study(
         console,
         data=source,
         jobs=jobs or os.cpu_count() or 1,
+        ray=ray,
         command=shlex.join(["fedperc", *sys.argv[1:]]),
     )
     show_result(console, folder, progress, publish)

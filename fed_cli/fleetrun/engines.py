@@ -24,6 +24,10 @@ GpusPerRobot = Annotated[
     Optional[float],  # noqa: UP007, UP045
     typer.Option(min=0.0, help="ray: share of a GPU for each process; default: a whole one where there are any."),
 ]
+GpusPerRun = Annotated[
+    Optional[float],  # noqa: UP007, UP045
+    typer.Option(min=0.0, help="ray: share of a GPU for each run; default: a whole one where there are any."),
+]
 Address = Annotated[
     str, typer.Option(help="ray: a cluster that runs (auto, HOST:6379, ray://HOST:10001); default: started here.")
 ]
@@ -34,17 +38,33 @@ Spill = Annotated[
 
 
 def ray_options(
-    engine: str, workers: int | None, gpus: float | None, address: str, spill: Path | None
+    engine: str,
+    workers: int | None,
+    gpus: float | None,
+    address: str,
+    spill: Path | None = None,
+    *,
+    of_study: bool = False,
 ) -> "RayOptions | None":
     """Return how Ray is used; None where it is not.
+
+    Args:
+        engine: its name.
+        workers: processes; None = as many as fit.
+        gpus: share of a GPU for each; None = a whole one where there are any.
+        address: of a cluster that runs, or "".
+        spill: folder for what does not fit into Ray's memory.
+        of_study: options have the names that ``fedperc study`` gives them; its processes have one thread.
 
     Raises:
         ConfigError: there is no such engine, or an option belongs to the other one.
     """
     if engine not in ENGINES:
         raise ConfigError(f"no engine is called {engine!r}; known: {', '.join(ENGINES)}")
+    share = "--gpus-per-run" if of_study else "--gpus-per-robot"
     if engine == LOCAL:
-        given = {"--workers": workers, "--gpus-per-robot": gpus, "--address": address or None, "--spill": spill}
+        own = None if of_study else workers  # a study's --jobs are of both engines
+        given = {"--workers": own, share: gpus, "--address": address or None, "--spill": spill}
         wrong = [name for name, value in given.items() if value is not None]
         if wrong:
             raise ConfigError(f"{wrong[0]} belongs to --engine ray; add that, or leave {wrong[0]} out")
@@ -54,7 +74,8 @@ def ray_options(
     import_ray()
     if address and spill is not None:
         raise ConfigError("--spill is for a Ray that is started here; a cluster's is set where it is started")
-    return RayOptions(workers or 0, gpus, address, spill)
+    lower = f"--jobs or {share}" if of_study else f"--workers, --threads or {share}"
+    return RayOptions(workers or 0, gpus, address, spill, lower=lower)
 
 
 @contextmanager

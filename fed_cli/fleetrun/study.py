@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -16,6 +17,9 @@ from rich.text import Text
 from fed_core.errors import DataError
 from fed_core.study.config import StudyConfig
 from fed_core.study.runner import Progress
+
+if TYPE_CHECKING:
+    from fed_core.simulation.ray_cluster import RayOptions
 
 #: Scenarios whose data sets need no preparation.
 _READ_AS_THEY_ARE = ("bev", "detection-domains")
@@ -84,15 +88,22 @@ class StudyView:
 
 
 def play(
-    config: StudyConfig, folder: Path, console: Console, *, data: Path | None, jobs: int, command: str
+    config: StudyConfig,
+    folder: Path,
+    console: Console,
+    *,
+    data: Path | None,
+    jobs: int,
+    command: str,
+    ray: "RayOptions | None" = None,
 ) -> Progress:
     """Run a study with its progress on ``console``; see :class:`fed_core.study.runner.Study`."""
     from fed_core.study.runner import Study
     from fed_models.toolbox import toolbox
 
     with _terminated_like_interrupted(), StudyView(console) as view:
-        study = Study(config, folder, toolbox, data=data, jobs=jobs, command=command, on_progress=view.show)
-        return study.run()
+        where: dict[str, Any] = {"data": data, "jobs": jobs, "ray": ray}
+        return Study(config, folder, toolbox, command=command, on_progress=view.show, **where).run()
 
 
 @contextmanager

@@ -2,13 +2,16 @@
 
 import logging
 import os
+import signal
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from threading import current_thread, main_thread
 from typing import Any
 
+from fed_core import __version__
 from fed_core.errors import EngineError
 from fed_core.extras import needs
 
@@ -29,6 +32,7 @@ class RayOptions:
         address: of a cluster that runs ("auto", "host:6379", "ray://host:10001"); "" = Ray is started for the run.
         spill: folder for objects that do not fit into memory; None = Ray's own.
         object_store_bytes: memory of Ray's object store; 0 = Ray's own choice.
+        lower: options of the command that make workers fit.
     """
 
     workers: int = 0
@@ -36,6 +40,7 @@ class RayOptions:
     address: str = ""
     spill: Path | None = None
     object_store_bytes: int = 0
+    lower: str = "--workers, --threads or --gpus-per-robot"
 
 
 def import_ray() -> Any:
@@ -67,13 +72,26 @@ def cluster(options: RayOptions, threads: int) -> Iterator[Any]:
         return
     then = "name a cluster that runs (ray start --head), or leave out --address" if options.address else AGAIN
     what = "Ray cannot be reached" if options.address else "Ray cannot be started"
-    with warnings.catch_warnings(), one_line(what, options.address, then):
+    with warnings.catch_warnings(), _own_sigterm(), one_line(what, options.address, then):
         warnings.simplefilter("ignore", FutureWarning)  # about its own settings
         _begin(ray, options, threads)
     try:
         yield ray
     finally:
         ray.shutdown()
+
+
+@contextmanager
+def _own_sigterm() -> Iterator[None]:
+    """Keep what the program does when it is asked to end: Ray puts a handler of its own in place."""
+    if current_thread() is not main_thread():
+        yield
+        return
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _begin(ray: Any, options: RayOptions, threads: int) -> None:
@@ -109,8 +127,37 @@ def fitting(ray: Any, options: RayOptions, threads: int) -> tuple[int, float]:
     if wanted > fit:
         need = f"{wanted} worker(s) of {threads} CPU(s) and {gpus:g} GPU(s)"
         text = f"Ray has {cpus} CPU(s) and {there:g} GPU(s), too little for {need}"
-        raise EngineError(f"{text}; lower --workers, --threads or --gpus-per-robot")
+        raise EngineError(f"{text}; lower {options.lower}")
     return wanted, gpus
+
+
+def start_workers(
+    ray: Any, kind: type, arguments: Sequence[Any], *, count: int, cpus: int, gpus: float
+) -> tuple[list[Any], list[dict[str, str]]]:
+    """Return actors, spread over the nodes, and what each answered.
+
+    Args:
+        ray: the package.
+        kind: their class; its method ``ready()`` tells node and version.
+        arguments: of its constructor.
+        count: actors.
+        cpus: of each.
+        gpus: of each.
+
+    Raises:
+        EngineError: they do not start, or a node has another version.
+    """
+    remote = ray.remote(kind).options(
+        num_cpus=cpus, num_gpus=gpus, max_restarts=0, scheduling_strategy="SPREAD"
+    )  # fmt: skip
+    with one_line("workers of Ray do not start"):
+        workers = [remote.remote(*arguments) for _ in range(count)]
+        told = ray.get([worker.ready.remote() for worker in workers], timeout=START_S)
+    for other in told:
+        if other["version"] != __version__:
+            text = f"node {other['node']} has fed_perception {other['version']}, this machine {__version__}"
+            raise EngineError(f"{text}; install the same version on all nodes")
+    return workers, told
 
 
 def our_variables() -> dict[str, str]:

@@ -13,10 +13,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from fed_core import __version__, errors
-from fed_core.errors import EngineError, FedError
+from fed_core import errors
+from fed_core.errors import FedError
 from fed_core.simulation.engines import Answer, Engine, Job
-from fed_core.simulation.ray_cluster import START_S, RayOptions, cluster, fitting, one_line, our_variables
+from fed_core.simulation.ray_cluster import RayOptions, cluster, fitting, one_line, our_variables, start_workers
 from fed_core.simulation.ray_worker import RobotWorker, folder_of
 from fed_core.simulation.shipping import brought_home, freight_of, read_bytes
 
@@ -102,18 +102,10 @@ class RayEngine(Engine):
 
     def _start(self) -> None:
         count, gpus = fitting(self._ray, self._options, self._threads)
-        remote = self._ray.remote(RobotWorker).options(
-            num_cpus=self._threads, num_gpus=gpus, max_restarts=0, scheduling_strategy="SPREAD"
-        )
         arguments = (self._make, our_variables(), str(Path.cwd()), self._token, self._threads)
-        with one_line("workers of Ray do not start"):
-            self._workers = [remote.remote(*arguments) for _ in range(count)]
-            self._load = [0] * count
-            told = self._ray.get([worker.ready.remote() for worker in self._workers], timeout=START_S)
-        for other in told:
-            if other["version"] != __version__:
-                text = f"node {other['node']} has fed_perception {other['version']}, this machine {__version__}"
-                raise EngineError(f"{text}; install the same version on all nodes")
+        sizes: dict[str, Any] = {"count": count, "cpus": self._threads, "gpus": gpus}
+        self._workers, _ = start_workers(self._ray, RobotWorker, arguments, **sizes)
+        self._load = [0] * count
 
     def _launch(self) -> None:
         """Give jobs to workers that have room, as far ahead of the oldest as answers may wait."""

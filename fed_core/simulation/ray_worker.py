@@ -35,9 +35,7 @@ class RobotWorker:
     def __init__(
         self, make_toolbox: str, environment: Mapping[str, str], folder: str, token: str, threads: int
     ) -> None:
-        os.environ.update(environment)
-        if Path(folder).is_dir():
-            os.chdir(folder)
+        settle(environment, folder)
         self._toolbox: Toolbox = made(make_toolbox)
         self._folder = folder_of(token)
         self._models, self._scratch = self._folder / "models", self._folder / "work"
@@ -94,6 +92,18 @@ class RobotWorker:
             if not (folder / name).exists():
                 write_bytes(folder / name, ray.get(reference))
         return {place: folder / name for place, name in job["shared"].items()}
+
+
+def settle(environment: Mapping[str, str], folder: str) -> None:
+    """Make this process work as the driver does.
+
+    Args:
+        environment: variables that the work reads.
+        folder: of the driver; relative paths start there, where the node has it.
+    """
+    os.environ.update(environment)
+    if Path(folder).is_dir():
+        os.chdir(folder)
 
 
 def folder_of(token: str) -> Path:

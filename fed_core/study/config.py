@@ -246,6 +246,11 @@ class Cell:
     seed: int
 
     @property
+    def name(self) -> str:
+        """What people read."""
+        return f"{self.model} {self.label} seed {self.seed}"
+
+    @property
     def folder(self) -> Path:
         """Where its result lies, below the study's folder."""
         return Path("cells") / self.model / re.sub(r"[^A-Za-z0-9_.=-]", "_", self.label) / f"seed{self.seed}"

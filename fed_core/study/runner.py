@@ -15,14 +15,17 @@ import torch
 from fed_core import __version__
 from fed_core.config import from_tree, to_tree
 from fed_core.errors import ConfigError, StudyError
+from fed_core.simulation.ray_cluster import RayOptions
 from fed_core.strategies.base import make_strategy
 from fed_core.study import tuning
 from fed_core.study.base import CellJob
 from fed_core.study.cell import SCHEMA_VERSION, read_result
 from fed_core.study.config import FOREIGN, Cell, StudyConfig, cells_of
 from fed_core.study.kinds import kind_of
+from fed_core.study.pool import Failure, MakeToolbox, Pool
+from fed_core.study.ray_workers import RayWorkers
 from fed_core.study.scenario import Scenario, StudySequence, held_out
-from fed_core.study.workers import Failure, MakeToolbox, Workers
+from fed_core.study.workers import Workers
 from fed_core.tasks.base import tasks
 from fed_core.training.options import TrainConfig
 from fed_core.wire.files import write_text
@@ -62,6 +65,7 @@ class Study:
         make_toolbox: a module's function that makes the networks' toolbox.
         data: folder of prepared recordings; None = rendered.
         jobs: processes.
+        ray: how Ray's processes do the work; None = processes of this machine do.
         command: how it was started, for the report.
         on_progress: called after every change.
     """
@@ -74,11 +78,13 @@ class Study:
         *,
         data: Path | None = None,
         jobs: int = 1,
+        ray: RayOptions | None = None,
         command: str = "",
         on_progress: Callable[[Progress], None] = lambda progress: None,
     ) -> None:
-        self._config, self._folder, self._make = config, folder, make_toolbox
-        self._data, self._jobs, self._command, self._on_progress = data, jobs, command, on_progress
+        self._config, self._folder, self._make = config, folder.absolute(), make_toolbox
+        self._data, self._jobs, self._ray = data, jobs, ray
+        self._command, self._on_progress = command, on_progress
         self._progress = Progress()
         self._recorded: Scenario | None = None
         self._check_settings()
@@ -93,7 +99,8 @@ class Study:
         if self._data is not None:  # before anything is written or started
             self._recorded = kind_of(self._config).recorded(self._config, self._data)
         self._begin()
-        with Workers(self._jobs, self._make, self._on_step) as workers:
+        with self._pool() as workers:
+            self._jobs = workers.count
             chosen = self._tune(workers)
             config = self._config if chosen is None else tuning.with_choice(self._config, chosen["chosen"])
             scenarios = {seed: self._scenario(workers, seed) for seed in range(config.seeds)}
@@ -103,9 +110,14 @@ class Study:
             self._carry_out(workers, self._folder, config, scenarios, cells)
         return self._progress
 
+    def _pool(self) -> Pool:
+        if self._ray is None:
+            return Workers(self._jobs, self._make, self._on_step)
+        return RayWorkers(self._ray, self._make, self._folder, self._on_step)
+
     # ---- stages --------------------------------------------------------------------------------------------------
 
-    def _tune(self, workers: Workers) -> dict[str, Any] | None:
+    def _tune(self, workers: Pool) -> dict[str, Any] | None:
         """Choose the tuned option, on clients of seed 0."""
         if not self._config.tuning.values:
             return None
@@ -124,7 +136,7 @@ class Study:
         write_text(folder / CHOICE, json.dumps(outcome, indent=1))
         return outcome
 
-    def _scenario(self, workers: Workers, seed: int, *, clients_only: bool = False) -> Scenario:
+    def _scenario(self, workers: Pool, seed: int, *, clients_only: bool = False) -> Scenario:
         """Return the scenario of a seed; what is rendered lies on disk afterwards."""
         kind, folder = kind_of(self._config), self._folder / DATA / f"seed{seed}"
         if self._recorded is not None:
@@ -138,7 +150,7 @@ class Study:
 
     def _carry_out(
         self,
-        workers: Workers,
+        workers: Pool,
         folder: Path,
         config: StudyConfig,
         scenarios: dict[int, Scenario],
@@ -151,7 +163,7 @@ class Study:
         self._on_progress(self._progress)
         for cell, answer in workers.run([job for job in jobs if job.cell not in results]):
             self._progress.done += 1
-            self._progress.running.pop(_name(cell), None)
+            self._progress.running.pop(cell.name, None)
             if isinstance(answer, Failure):
                 self._progress.failures.append(answer)
             else:
@@ -257,10 +269,6 @@ def _read_choice(path: Path) -> dict[str, Any]:
     except (OSError, ValueError) as err:
         raise StudyError(f"cannot read {path}: {err}; delete it to tune again") from err
     return found
-
-
-def _name(cell: Cell) -> str:
-    return f"{cell.model} {cell.label} seed {cell.seed}"
 
 
 def _row(sequence: StudySequence, config: StudyConfig) -> dict[str, Any]:

@@ -1,40 +1,23 @@
-"""Processes that carry out the runs of a study; each keeps its networks' samples and descriptors in memory."""
+"""Processes of this machine that do the work of a study; each keeps its networks' samples and descriptors in memory."""
 
 import multiprocessing
 import os
 import signal
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from pathlib import Path
 from queue import Empty
 from threading import Event, Thread, current_thread, main_thread
 from typing import Any
 
-from fed_core.errors import FedError, StudyError
-from fed_core.study.base import CellJob, Piece
-from fed_core.study.cell import run_cell
-from fed_core.study.config import Cell
-from fed_core.study.descriptors import DescriptorCache
+from fed_core.errors import StudyError
+from fed_core.study.pool import MakeToolbox, OnWork, Pool, Work, done, toolbox_of
 from fed_core.training.jobs import Toolbox
 
-MakeToolbox = Callable[[], Toolbox]
-#: (what, done, total): what runs and how far it is.
-OnWork = Callable[[str, int, int], None]
 
-
-@dataclass(frozen=True)
-class Failure:
-    """A run that could not be carried out, and why."""
-
-    what: str
-    text: str
-
-
-class Workers:
-    """A pool of processes; leave it as a context manager, and nothing of it stays behind.
+class Workers(Pool):
+    """Processes of this machine.
 
     Args:
         count: processes.
@@ -74,25 +57,15 @@ class Workers:
         self._listener.join(5.0)
         self._queue.close()
 
-    def run(self, jobs: Sequence[CellJob]) -> Iterator[tuple[Cell, dict[str, Any] | Failure]]:
-        """Yield each run with its result as it ends."""
-        yield from self._finished((self._pool.submit(_run, job), job.cell) for job in jobs)
+    @property
+    def count(self) -> int:
+        """Processes."""
+        return self._count
 
-    def write(self, pieces: Sequence[Piece], folder: Path) -> Iterator[None]:
-        """Write pieces below ``folder``; yields as each is there.
-
-        Raises:
-            StudyError: one of them cannot be prepared.
-        """
-        submitted = ((self._pool.submit(_write, folder, piece), piece.name) for piece in pieces)
-        for name, answer in self._finished(submitted):
-            if isinstance(answer, Failure):
-                raise StudyError(f"recording {name!r} cannot be prepared: {answer.text}")
-            yield None
-
-    def _finished(self, submitted: Iterable[tuple["Future[Any]", Any]]) -> Iterator[tuple[Any, Any]]:
+    def finished(self, works: Sequence[Work]) -> Iterator[tuple[Any, Any]]:
+        """Yield each work with its answer as it ends."""
         try:
-            futures = dict(submitted)  # a pool that is broken already refuses here
+            futures = {self._pool.submit(_do, work): work for work in works}  # a pool that is broken refuses here
             for future in as_completed(futures):
                 yield futures[future], future.result()
         except BrokenProcessPool as err:
@@ -134,14 +107,10 @@ _steps: Any = None
 
 def _start(make_toolbox: MakeToolbox, queue: Any) -> None:
     """Make a process ready."""
-    import torch
-
     global _toolbox, _steps  # noqa: PLW0603 - the one state of a worker process
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
     Thread(target=_die_with_parent, name="parent watch", daemon=True).start()
-    torch.set_num_threads(1)
-    made = make_toolbox()
-    _toolbox, _steps = replace(made, describe=DescriptorCache(made.describe)), queue
+    _toolbox, _steps = toolbox_of(make_toolbox), queue
 
 
 def _die_with_parent() -> None:
@@ -152,19 +121,7 @@ def _die_with_parent() -> None:
         os._exit(1)
 
 
-def _run(job: CellJob) -> dict[str, Any] | Failure:
-    name = f"{job.cell.model} {job.cell.label} seed {job.cell.seed}"
+def _do(work: Work) -> Any:
     if _toolbox is None:
-        return Failure(name, "its process was not made ready")
-    try:
-        return run_cell(job, _toolbox, lambda done, total: _steps.put((name, done, total)))
-    except (FedError, OSError) as err:  # OSError: a full disk
-        return Failure(name, str(err))
-
-
-def _write(folder: Path, piece: Piece) -> Failure | None:
-    try:
-        piece.write(folder, lambda done, total: _steps.put((piece.name, done, total)))
-    except (FedError, OSError) as err:  # OSError: a full disk
-        return Failure(piece.name, str(err))
-    return None
+        raise StudyError(f"the process of {work.name} was not made ready")
+    return done(work, _toolbox, lambda *step: _steps.put(step))

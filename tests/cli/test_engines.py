@@ -19,6 +19,9 @@ def test_options_of_the_other_engine_are_refused() -> None:
     for option in (("--workers", "2"), ("--gpus-per-robot", "0.5"), ("--address", "auto"), ("--spill", "there")):
         told = f"error: {option[0]} belongs to --engine ray; add that, or leave {option[0]} out"
         assert error_of("simulate", *option) == told
+    for option in (("--gpus-per-run", "0.5"), ("--address", "auto")):
+        told = f"error: {option[0]} belongs to --engine ray; add that, or leave {option[0]} out"
+        assert error_of("study", "depth-hpe", *option) == told
     pytest.importorskip("ray")
     both = error_of("simulate", "--engine", "ray", "--address", "auto", "--spill", "there")
     assert both == "error: --spill is for a Ray that is started here; a cluster's is set where it is started"

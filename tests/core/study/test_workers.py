@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from fed_core.errors import StudyError
-from fed_core.study import workers
+from fed_core.study import pool
 from fed_core.study.base import CellJob, OnStep
 from fed_core.study.config import Cell
-from fed_core.study.workers import Failure, Workers
+from fed_core.study.pool import CellWork, Failure, PieceWork, done
+from fed_core.study.workers import Workers
 from tests.core.study.small import config
 from tests.core.training.tiny import toolbox
 
@@ -30,11 +31,10 @@ class Large:
 
 
 def test_full_disk_fails_one_run_or_piece(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(workers, "_toolbox", toolbox())
-    monkeypatch.setattr(workers, "run_cell", fill_the_disk)
+    monkeypatch.setattr(pool, "run_cell", fill_the_disk)
 
-    assert workers._run(JOB) == Failure("tiny fedavg seed 0", FULL)
-    assert workers._write(tmp_path, Large()) == Failure("streets", FULL)
+    for work, name in ((CellWork(JOB), "tiny fedavg seed 0"), (PieceWork(Large(), tmp_path), "streets")):
+        assert done(work, toolbox(), lambda what, done, total: None) == Failure(name, FULL)
 
 
 def test_pool_that_broke_between_two_stages_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
