@@ -16,6 +16,7 @@ def play(
     recording: Annotated[Path, typer.Argument(help="Bag, or folder of images with or without depth.")],
     run: Annotated[Path, typer.Option(help="Folder of a demo, a simulation or a run.")] = Path("runs/demo"),
     out: Annotated[Path, typer.Option(help="Folder of the pictures, the score and the new bag.")] = Path("runs/play"),
+    start: Annotated[int, typer.Option(min=0, help="Leave out so many frames at the beginning.")] = 0,
     every: Annotated[int, typer.Option(min=1, help="Take every so many frames.")] = 1,
     frames: Annotated[int, typer.Option(min=1, max=20, help="Frames in the picture, evenly chosen.")] = 3,
     colour: Annotated[str, typer.Option(help="Colour topic of a bag; default: found by type.")] = "",
@@ -36,7 +37,7 @@ def play(
 
     console = Console(soft_wrap=True)
     topics = {name: topic for name, topic in (("colour", colour), ("depth", depth), ("info", info)) if topic}
-    played = find_frames(recording, topics, every)
+    played = find_frames(recording, {"start": start, "step": every, "topics": topics})
     console.print(f"{recording}: {played.frames} frames", highlight=False)
     _show(console, play_it(played, run, out, console))
     for path in draw_bag(out / BAG, Wanted(out, frames, 0.0)):

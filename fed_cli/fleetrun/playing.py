@@ -2,6 +2,7 @@
 
 import json
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -45,26 +46,24 @@ class Played:
         return max(few, min(many, self.frames // 2))
 
 
-def find_frames(recording: Path, topics: dict[str, str], every: int) -> Played:
+def find_frames(recording: Path, options: Mapping[str, Any]) -> Played:
     """Return how to play a recording: with its depth as the truth where it can be read so, else its images alone.
 
     Args:
         recording: bag or folder.
-        topics: names of topics ("colour", "depth", "info") where they are not found by themselves.
-        every: every so many frames are taken.
+        options: fields of :class:`fed_core.data.open.SourceConfig`: "start", "step", and "topics" where they are not
+            found by themselves.
 
     Raises:
         DataError: there are no images, or too few.
     """
-    source: dict[str, Any] = {"data": str(recording.absolute()), "step": every}
-    if topics:
-        source["topics"] = topics
+    source: dict[str, Any] = {"data": str(recording.absolute()), **options}
     why = ""
     try:
         frames = open_samples("depth", source, Path())
         first_readable(frames)
     except DataError as err:
-        if not recording.exists() or "depth" in topics or not has_pictures(recording):
+        if not recording.exists() or "depth" in source.get("topics", {}) or not has_pictures(recording):
             raise
         source, why = {**source, "reader": COLOUR}, str(err)
         frames = open_samples("depth", source, Path())

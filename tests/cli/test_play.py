@@ -78,21 +78,21 @@ def test_a_bag_with_depth_is_served_scored_drawn_and_kept(run: Path, tmp_path: P
 @pytest.mark.timeout(150)
 def test_a_bag_of_pictures_alone_has_no_score(run: Path, tmp_path: Path) -> None:
     bag, out = write(tmp_path / "walk", depth=False), tmp_path / "shown"
-    text = played(str(bag), "--run", str(run), "--out", str(out), "--every", "2")
-    assert f"{bag}: 4 frames" in text
+    text = played(str(bag), "--run", str(run), "--out", str(out), "--start", "1", "--every", "2")
+    assert f"{bag}: 3 frames" in text
     assert f"without true depth, so without a score: {bag}" in text
     assert "score   " not in text
     with BagFile(out / "played") as kept:
         assert {name: topic.count for name, topic in kept.topics.items() if topic.count} == dict.fromkeys(
-            ("/play/camera/image_raw", "/play/camera/camera_info", "/play/depth/image"), 2
+            ("/play/camera/image_raw", "/play/camera/camera_info", "/play/depth/image"), 1
         )
 
 
 def test_how_many_frames_choose_the_models(tmp_path: Path) -> None:
-    assert find_frames(write(tmp_path / "seven"), {}, 1).choosing == 3
-    assert find_frames(write(tmp_path / "three", 3), {}, 1).choosing == 2
-    assert find_frames(write(tmp_path / "forty", 40), {}, 1).choosing == 8
-    assert find_frames(write(tmp_path / "half", 40), {}, 4).choosing == 5
+    assert find_frames(write(tmp_path / "seven"), {}).choosing == 3
+    assert find_frames(write(tmp_path / "three", 3), {}).choosing == 2
+    assert find_frames(write(tmp_path / "forty", 40), {}).choosing == 8
+    assert find_frames(write(tmp_path / "half", 40), {"step": 4}).choosing == 5
 
 
 def test_what_cannot_be_played_is_told_in_one_line(run: Path, tmp_path: Path) -> None:
