@@ -81,12 +81,12 @@ class StoredRun:
         """
         folder = self.robot_folder(robot)
         installation = Installation(robot, "", folder, {})
-        hint = f"it is not in {folder}; export where the robot's folder lies"
+        hint = f"not in {folder}; export where the robot's folder lies"
         keeps = self.is_personal or type(self.strategy).merge is not Strategy.merge
         kept = kept_files(self.plan, installation)
-        if keeps and not kept["own"] and self.history.names and self._trained(robot):
-            raise StoreError(f"what {robot} keeps to itself is not on this machine: {hint}")
-        return self._weights(self.plan.robots[robot].load, kept, hint)
+        if keeps and not kept["own"] and self._trained(robot):
+            raise StoreError(f"what {robot} keeps to itself is {hint}")
+        return self._weights(self.plan.robots[robot].load, kept, f"those of {robot} are {hint}")
 
     def _trained(self, robot: str) -> bool:
         return any(one == robot for _, one in self.history.updates)
