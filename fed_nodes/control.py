@@ -48,6 +48,11 @@ class ControlNode(Node):
         self._looks = steady_timer(self, _LOOK_S, self._work)
         self._reader = LineReader(descriptor, self._guard.trigger)
 
+    def destroy_node(self) -> None:
+        """Stop the thread, then the node."""
+        self._reader.close()
+        super().destroy_node()
+
     def _work(self) -> None:
         """Take requests and tell answers."""
         while len(self._calls) < MAX_CALLS and (line := self._reader.take()) is not None:

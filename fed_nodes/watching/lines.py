@@ -1,12 +1,10 @@
 """Lines from a pipe, read in a thread that a node can end beside."""
 
-import contextlib
 import os
-import queue
+import select
 import threading
+from collections import deque
 from collections.abc import Callable
-
-from rclpy._rclpy_pybind11 import InvalidHandle
 
 #: Longest line; of a longer one only the start is given on.
 MAX_LINE = 65_536
@@ -15,7 +13,7 @@ MAX_WAITING = 64
 
 
 class LineReader:
-    """Reads lines in a thread until the other side closes.
+    """Reads lines in a thread until the other side closes, or this one.
 
     The descriptor is read without Python's buffer: its lock would stop an interpreter that ends while a read waits.
 
@@ -26,41 +24,66 @@ class LineReader:
 
     def __init__(self, descriptor: int, wake: Callable[[], None]) -> None:
         self._descriptor, self._wake = descriptor, wake
-        self._lines: queue.Queue[bytes | None] = queue.Queue(MAX_WAITING)
-        self.ended = False
-        threading.Thread(target=self._read, name="lines", daemon=True).start()
+        self._lines: deque[bytes] = deque()
+        self._changed = threading.Condition()
+        self._over = self._closed = False
+        self._stop_read, self._stop_write = os.pipe()
+        self._thread = threading.Thread(target=self._read, name="lines", daemon=True)
+        self._thread.start()
+
+    @property
+    def ended(self) -> bool:
+        """Whether all lines are taken and no more will come."""
+        with self._changed:
+            return self._over and not self._lines
 
     def take(self) -> bytes | None:
-        """Return the next line; None where none waits, :attr:`ended` tells whether one may come."""
-        if self.ended:
-            return None
-        try:
-            line = self._lines.get_nowait()
-        except queue.Empty:
-            return None
-        self.ended = line is None
-        return line
+        """Return the next line; None where none waits."""
+        with self._changed:
+            self._changed.notify_all()
+            return self._lines.popleft() if self._lines else None
+
+    def close(self) -> None:
+        """End the thread: what it holds of a node must be gone before the process ends."""
+        with self._changed:
+            if self._closed:
+                return
+            self._closed = True
+            self._changed.notify_all()
+        os.write(self._stop_write, b"x")
+        self._thread.join()
+        os.close(self._stop_read)
+        os.close(self._stop_write)
 
     def _read(self) -> None:
         rest = b""
-        with contextlib.suppress(InvalidHandle):  # the node is gone
-            while data := self._next():
-                *lines, rest = (rest + data).split(b"\n")
-                for line in lines:
-                    self._put(line)
-                rest = rest[: MAX_LINE + 1]
-            if rest:
-                self._put(rest)
-            self._lines.put(None)
-            self._wake()
+        while data := self._next():
+            *lines, rest = (rest + data).split(b"\n")
+            for line in lines:
+                self._put(line)
+            rest = rest[: MAX_LINE + 1]
+        self._put(rest)
+        with self._changed:
+            self._over = True
+            if not self._closed:
+                self._wake()
 
     def _next(self) -> bytes:
+        """Return what can be read; nothing at the end of the input, or of the reader."""
+        poll = select.poll()
+        for descriptor in (self._descriptor, self._stop_read):
+            poll.register(descriptor, select.POLLIN)
+        ready = {descriptor for descriptor, _ in poll.poll()}
         try:
-            return os.read(self._descriptor, MAX_LINE)
-        except OSError:  # it was closed on this side, or there is none
+            return b"" if self._stop_read in ready else os.read(self._descriptor, MAX_LINE)
+        except OSError:  # there is no such input
             return b""
 
     def _put(self, line: bytes) -> None:
-        if line.strip():
-            self._lines.put(line[: MAX_LINE + 1])
-            self._wake()
+        if not line.strip():
+            return
+        with self._changed:
+            self._changed.wait_for(lambda: self._closed or len(self._lines) < MAX_WAITING)
+            if not self._closed:
+                self._lines.append(line[: MAX_LINE + 1])
+                self._wake()

@@ -29,7 +29,7 @@ class Turns(CallbackGroup):
     Whoever uses it needs a timer on the same executor: that one's next step finds that it is time again.
 
     Args:
-        period_s: time from one message to the next [s].
+        period_s: time from the end of one message to the next [s].
         clock: seconds that only grow.
     """
 
@@ -43,12 +43,13 @@ class Turns(CallbackGroup):
         return self._clock() >= self._due_s
 
     def beginning_execution(self, entity: Any) -> bool:
-        """Take a message, and wait from now on."""
-        self._due_s = self._clock() + self._period_s
+        """Take a message."""
+        self._due_s = float("inf")
         return True
 
     def ending_execution(self, entity: Any) -> None:
-        """Nothing is left to do."""
+        """Wait from now on: what takes long comes less often."""
+        self._due_s = self._clock() + self._period_s
 
 
 class Pictures:

@@ -13,6 +13,8 @@ ACTS = {
     "/replay/stop": TRIGGER,
     "/replay/restart": TRIGGER,
 }
+#: Stands before the name of a robot that is set aside, in the service that takes it back.
+READMIT = "/readmit/"
 #: Most that are told.
 MAX_SERVICES = 1_000
 
@@ -25,5 +27,12 @@ def find_services(node: Node) -> list[dict[str, str]]:
 
 
 def _acts(served: Iterable[tuple[str, Sequence[str]]]) -> list[dict[str, str]]:
-    named = [(name, form, types) for name, types in served for end, form in ACTS.items() if name.endswith(end)]
+    named = [(name, _form(name), types) for name, types in served]
     return [{"name": name, "type": form} for name, form, types in sorted(named) if form in types]
+
+
+def _form(name: str) -> str:
+    """Return the type that a service of this name must have; "" where nobody should call it."""
+    if name.rpartition(READMIT)[1] and "/" not in name.rpartition(READMIT)[2]:
+        return TRIGGER
+    return next((form for end, form in ACTS.items() if name.endswith(end)), "")

@@ -75,6 +75,7 @@ def make_bench(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> Iterator[Callable[..., Bench]]:
     monkeypatch.setenv("ROS_LOG_DIR", str(tmp_path))
+    monkeypatch.setenv("ROS_AUTOMATIC_DISCOVERY_RANGE", "OFF")  # other processes of the same ROS domain are not seen
     made: list[Bench] = []
 
     def make(wait_s: float = 20.0) -> Bench:

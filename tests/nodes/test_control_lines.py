@@ -109,3 +109,25 @@ def test_of_a_line_without_end_only_the_start_is_kept(pipe: tuple[int, int]) -> 
     writer.start()
     assert taken(reader, woken, 9) == [b"x" * (MAX_LINE + 1), b"short"]
     writer.join(10.0)
+
+
+@pytest.mark.parametrize("waiting", [b"", b"half a line", b"line\n" * 200])
+def test_a_reader_is_closed_while_it_waits_for_input_or_for_room(pipe: tuple[int, int], waiting: bytes) -> None:
+    woken = threading.Semaphore(0)
+    reader = LineReader(pipe[0], woken.release)
+    os.write(pipe[1], waiting + b"\n")
+    assert not waiting or woken.acquire(timeout=10.0)
+    for _ in range(2):
+        reader.close()
+    assert "lines" not in {thread.name for thread in threading.enumerate()}
+    os.close(pipe[1])
+
+
+def test_no_input_at_all_is_an_end() -> None:
+    woken = threading.Semaphore(0)
+    read, write = os.pipe()
+    os.close(read)
+    os.close(write)
+    reader = LineReader(max(read, write) + 100, woken.release)
+    assert taken(reader, woken, 1) == [] and reader.ended
+    reader.close()

@@ -57,6 +57,12 @@ class Stage:
         return picture
 
 
+@pytest.fixture(autouse=True)
+def alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other processes of the same ROS domain are not seen."""
+    monkeypatch.setenv("ROS_AUTOMATIC_DISCOVERY_RANGE", "OFF")
+
+
 @pytest.fixture
 def stage(make_node: Callable[..., Node], ros_context: Any) -> Iterator[Stage]:
     executor = SingleThreadedExecutor(context=ros_context)

@@ -13,6 +13,12 @@ from fed_nodes.watching.services import find_services
 SET_BOOL, TRIGGER = "std_srvs/srv/SetBool", "std_srvs/srv/Trigger"
 
 
+@pytest.fixture(autouse=True)
+def alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other processes of the same ROS domain are not seen."""
+    monkeypatch.setenv("ROS_AUTOMATIC_DISCOVERY_RANGE", "OFF")
+
+
 def until(done: Callable[[], Any], spin: Callable[[Node], None], node: Node) -> None:
     """Wait for the graph, whose changes end each step of the executor: the timer bounds them."""
     timer = node.create_timer(0.02, lambda: None)
