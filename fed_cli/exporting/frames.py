@@ -30,7 +30,8 @@ def batch_of(chosen: Chosen, task: "Task", network: Any) -> tuple[Any, str]:
             samples = list(islice(_samples(task, source), COUNT))
             dataset = task.prepare(samples, network)
             indexes = [index % len(dataset) for index in range(COUNT)]
-            return task.batch(dataset, indexes), f"{len(samples)} recorded frames of {whose}"
+            word = "frame" if len(dataset) == 1 else "frames"
+            return task.batch(dataset, indexes), f"{len(dataset)} recorded {word} of {whose}"
         except FedError:  # not of this task, or broken: another one may do
             continue
     return None, ""

@@ -16,6 +16,7 @@ from fed_core.requests import Installation, kept_files
 from fed_core.roles.messages import FleetPlan
 from fed_core.strategies.base import Strategy, make_strategy
 from fed_core.types import Array, ModelSignature
+from fed_core.wire.files import hash_file
 
 #: Result of a run of a study, which ends without its models.
 _RESULT = "result.json"
@@ -98,6 +99,9 @@ class StoredRun:
         lost = [key for key, path in paths.items() if not path.is_file()]
         if lost:
             raise StoreError(f"model {lost[0]} of {self.folder} is gone: {paths[lost[0]]} does not exist")
+        for key, path in paths.items():
+            if hash_file(path).digest != path.name:
+                raise StoreError(f"model {key} of {self.folder} is damaged: {path} has another digest than its name")
         return served_weights(paths, kept, self.strategy, self.signature, no_own=no_own)
 
 

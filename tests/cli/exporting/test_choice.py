@@ -154,6 +154,15 @@ def test_a_model_whose_file_is_gone_is_one_line(tmp_path: Path) -> None:
         found.weights()
 
 
+def test_a_damaged_model_is_one_line(tmp_path: Path) -> None:
+    found = chosen(write_run(tmp_path / "run"))
+    path = tmp_path / "run" / "blobs" / found.run.plan.blobs["global"].digest
+    path.parent.mkdir()
+    path.write_bytes(b"x")
+    with pytest.raises(StoreError, match=r"model global of .*run is damaged: .* has another digest than its name$"):
+        found.weights()
+
+
 @pytest.mark.usefixtures("norms")
 def test_what_a_robot_keeps_elsewhere_is_one_line(tmp_path: Path) -> None:
     found = chosen(write_run(tmp_path / "run", run_config("fedbn")), robot="ann")
