@@ -104,6 +104,33 @@ def test_stopped_and_started_again_it_repeats_nothing_and_ends_with_the_same_fig
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_on_ray_it_is_stopped_the_same_way_and_goes_on_without(tmp_path: Path, number: signal.Signals) -> None:
+    """Ctrl-C reaches every process of a terminal, Ray's too."""
+    pytest.importorskip("ray")
+    write_stores(tmp_path / "stores")
+    (tmp_path / "study.yaml").write_text(STUDY)
+    process = start(tmp_path, tmp_path / "out", "--engine", "ray")
+    deadline_s = time.monotonic() + 200
+    while not results(tmp_path / "out") and time.monotonic() < deadline_s and process.poll() is None:
+        time.sleep(0.05)
+    processes = psutil.Process(process.pid).children(recursive=True)
+    os.killpg(process.pid, number) if number == signal.SIGINT else process.send_signal(number)
+    _, errors = process.communicate(timeout=60)
+
+    assert (errors, psutil.wait_procs(processes, timeout=20)[1]) == ("stopped\n", [])
+    assert process.returncode in (130, -signal.SIGINT)
+    assert len(processes) >= 4, "Ray's own, and two workers"
+    first = {path: path.stat().st_mtime_ns for path in results(tmp_path / "out")}
+    assert 1 <= len(first) < 3
+    again = subprocess.run(command(tmp_path, tmp_path / "out"), capture_output=True, text=True, timeout=200)
+    assert again.returncode == 0, again.stderr
+    assert all(path.stat().st_mtime_ns == when for path, when in first.items())
+    assert len(results(tmp_path / "out")) == 3
+
+
+@pytest.mark.slow
 @pytest.mark.timeout(200)
 def test_killed_study_leaves_no_process_behind(tmp_path: Path) -> None:
     write_stores(tmp_path / "stores")
