@@ -42,7 +42,10 @@ FILES = {
         strategy: {name: fedavg}
         rounds: 1
         robots:
-          - {id: A, source: {data: nuscenes, options: {domain: boston_day_clear, split: train, cameras: [CAM_FRONT]}}}
+          - id: A
+            source:
+              data: nuscenes
+              options: {domain: boston_day_clear, split: train, cameras: [CAM_FRONT, CAM_BACK]}
     """,
     "pillars.yaml": """
         run: pillars
@@ -87,6 +90,7 @@ BASE: tuple[Command, ...] = (
     ("fedperc", "strategies", "fedepth"),
     SIMULATED,
     ("fedperc", "inspect", "run"),
+    ("fedperc", "export", "run", "--format", "torchscript", "--out", "exported"),
     ("fedperc", "new", "strategy", "mine"),
     ("fedperc", "simulate", "--plugin", "mine.py", "--strategy", "mine", "--rounds", "1", "--out", "run_mine"),
     NUSCENES,
@@ -112,7 +116,13 @@ TRIALS: dict[str, Trial] = {
     "detection": Trial(
         before=(NUSCENES,), needs=(("fedperc", "simulate", "--fleet", "pillars.yaml", "--out", "run_pillars"),)
     ),
-    "onnx": Trial(needs=(("python", "-I", "{scripts}/extra_smokes.py", "onnx"),)),
+    "onnx": Trial(
+        before=(SIMULATED,),
+        needs=(
+            ("fedperc", "export", "run", "--format", "onnx", "--out", "exported"),
+            ("python", "-I", "{scripts}/extra_smokes.py", "onnx"),
+        ),
+    ),
     "flower": Trial(
         needs=(
             ("python", "-c", "import fed_flower"),
