@@ -12,6 +12,7 @@ from rclpy.node import Node
 from fed_core.config import check, option
 from fed_core.errors import DataError
 from fed_nodes import params, run
+from fed_nodes.diagnostics import Diagnostics
 from fed_nodes.timers import steady_timer
 from fed_nodes.watching.calls import Call
 from fed_nodes.watching.lines import LineReader
@@ -47,6 +48,8 @@ class ControlNode(Node):
         self._guard = self.create_guard_condition(self._work)
         self._looks = steady_timer(self, _LOOK_S, self._work)
         self._reader = LineReader(descriptor, self._guard.trigger)
+        # Its timer also lets the executor see a signal that came just before a wait without end.
+        self._diagnostics = Diagnostics(self, "control", lambda: ("ok", "ready", {"calls": str(len(self._calls))}))
 
     def destroy_node(self) -> None:
         """Stop the thread, then the node."""

@@ -111,6 +111,7 @@ NODES: dict[str, list[Row]] = {
     "control": [
         Row(CLI, "/<any>", "std_srvs/srv/SetBool", "", "called when a line of standard input says so"),
         Row(CLI, "/<any>", "std_srvs/srv/Trigger", "", "called when a line of standard input says so"),
+        HEALTH,
     ],
 }
 GRID, ODOMETRY = "nav_msgs/msg/OccupancyGrid", "nav_msgs/msg/Odometry"

@@ -10,6 +10,8 @@ from collections.abc import Callable
 MAX_LINE = 65_536
 #: Lines that wait to be taken; then the writer waits.
 MAX_WAITING = 64
+#: How long the end waits for the thread.
+_STOP_S = 2.0
 
 
 class LineReader:
@@ -51,9 +53,10 @@ class LineReader:
             self._closed = True
             self._changed.notify_all()
         os.write(self._stop_write, b"x")
-        self._thread.join()
-        os.close(self._stop_read)
-        os.close(self._stop_write)
+        self._thread.join(_STOP_S)
+        if not self._thread.is_alive():  # else an interrupt broke off whoever held the lock; the process ends anyhow
+            os.close(self._stop_read)
+            os.close(self._stop_write)
 
     def _read(self) -> None:
         rest = b""
