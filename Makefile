@@ -1,4 +1,4 @@
-# make setup | setup-detection | demo | test | test-fast | lint | ws; each may run again at any time.
+# make setup | setup-detection | demo | test | test-fast | lint | docs | ws; each may run again at any time.
 # Variables: PYTHON (interpreter for set-up), VENV (folder), PYTEST_WORKERS (0 = one process), PYTEST_ARGS,
 # for demo: DATA, SEED, RESUME; for setup-detection: FED_PERCEPTION_WHEELS, IF_POSSIBLE.
 SHELL := /bin/sh
@@ -12,7 +12,7 @@ SOURCES := fed_core models/fed_models fed_nodes fed_cli fed_flower
 WORDS := $(SOURCES) $(wildcard tests benchmarks examples launch scripts config msgs docs deploy *.md) Makefile Dockerfile \
   setup.py .github .devcontainer
 
-.PHONY: help setup setup-detection demo test test-fast lint format ws clean
+.PHONY: help setup setup-detection demo test test-fast lint format docs ws clean
 
 help:
 	@sed -n '1,3p' Makefile
@@ -49,10 +49,14 @@ lint: setup
 format: setup
 	@$(BIN)/ruff check --fix . && $(BIN)/ruff format .
 
+# The documentation as a site in site/, served by any web server: python -m http.server -d site
+docs: setup
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
 # The ordinary ROS way on top of the same environment: build both packages with colcon and run their tests.
 ws: setup
 	@cd ros2_ws && . $(BIN)/activate && python -m colcon build --event-handlers console_cohesion+ \
 	  && python -m colcon test --pytest-args -m "not slow and not gpu" && python -m colcon test-result --verbose
 
 clean:
-	rm -rf $(VENV) ros2_ws/build ros2_ws/install ros2_ws/log build *.egg-info
+	rm -rf $(VENV) site ros2_ws/build ros2_ws/install ros2_ws/log build *.egg-info
