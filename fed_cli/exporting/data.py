@@ -1,6 +1,7 @@
 """What is known on this machine of the recordings that a model learned from."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from fed_cli.exporting.choice import Chosen
@@ -18,7 +19,7 @@ def data_lines(found: Found, chosen: Chosen) -> list[str]:
     lines = ["| robot | samples | clusters | in this model | recordings |", "|---|---|---|---|---|"]
     kinds = set()
     for robot in run.history.names:
-        kind = _kind(found, chosen, robot, sources.get(robot))
+        kind = _kind(found, chosen, sources.get(robot))
         kinds.add(kind.partition(":")[0])
         samples = str(run.history.robots.get(robot, {}).get("num_samples", "-"))
         places = " ".join(map(str, clusters.get(robot, ()))) or "-"
@@ -38,20 +39,21 @@ def learned_from(chosen: Chosen) -> frozenset[str]:
     return frozenset(inside if clusters else run.history.names)
 
 
-def _kind(found: Found, chosen: Chosen, robot: str, source: Any) -> str:
-    """Return what a robot's recordings are, as a fleet file or the folders of a simulation tell it."""
+def _kind(found: Found, chosen: Chosen, source: Any) -> str:
+    """Return what a robot's recordings are, as the fleet file tells it."""
     run = chosen.run
     if isinstance(source, Mapping):
         if generated := source.get("generated"):
             told = [f"{key} {generated[key]}" for key in ("platform", "environment", "seed") if key in generated]
             return f"synthetic: {', '.join(told)}"
         data = str(source.get("data") or "")
-        if data.split("/")[0] == FOLDER and (found.fleet or {}).get(FOLDER):
-            return f"synthetic: made-up traffic, {data}"
-        return f"recorded: {data}" if data else _NOT_KNOWN
-    # A simulation records rendered scenes into its own folder, and nothing else.
-    if run.demo is None and any(run.robot_folder(robot).glob("samples-*")):
-        return "synthetic: rendered for the simulation"
-    if run.demo is None and (run.folder / FOLDER).is_dir():
-        return "synthetic as far as the run's folder tells: made-up traffic lies there"
+        made = (found.demo or run.folder).absolute() / FOLDER
+        if (found.fleet or {}).get(FOLDER) and (Path(data).parts[:1] == (FOLDER,) or Path(data).is_relative_to(made)):
+            return f"synthetic: made-up traffic{_domain(source)}"
+        return f"recorded: {Path(data).name}" if data else _NOT_KNOWN
     return _NOT_KNOWN
+
+
+def _domain(source: Mapping[str, Any]) -> str:
+    domain = (source.get("options") or {}).get("domain")
+    return f", {domain}" if domain else ""

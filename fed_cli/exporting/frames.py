@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fed_cli.exporting.choice import Chosen
+from fed_cli.exporting.runs import Found
 from fed_core.data.open import SourceConfig
 from fed_core.errors import FedError
 from fed_core.traffic import FOLDER
@@ -17,17 +18,18 @@ if TYPE_CHECKING:
 COUNT = 2
 
 
-def batch_of(chosen: Chosen, task: "Task", network: Any) -> tuple[Any, str]:
+def batch_of(found: Found, chosen: Chosen, task: "Task", network: Any) -> tuple[Any, str]:
     """Return a batch of the run's recordings and where it came from; None and "" where none lies on this machine.
 
     Args:
+        found: what the run's path holds.
         chosen: the model; its robot's recordings come first.
         task: of the run.
         network: that takes the frames.
     """
-    for source, whose in _sources(chosen):
+    for source, base, whose in _sources(found, chosen):
         try:
-            samples = list(islice(_samples(task, source), COUNT))
+            samples = list(islice(_samples(task, source, base), COUNT))
             dataset = task.prepare(samples, network)
             indexes = [index % len(dataset) for index in range(COUNT)]
             word = "frame" if len(dataset) == 1 else "frames"
@@ -37,8 +39,8 @@ def batch_of(chosen: Chosen, task: "Task", network: Any) -> tuple[Any, str]:
     return None, ""
 
 
-def _samples(task: "Task", source: SourceConfig) -> Iterator[Any]:
-    sequence = task.open(source, Path())
+def _samples(task: "Task", source: Any, base: Path) -> Iterator[Any]:
+    sequence = task.open(source, base)
     for index in range(len(sequence)):
         try:
             sample = sequence[index]
@@ -48,14 +50,20 @@ def _samples(task: "Task", source: SourceConfig) -> Iterator[Any]:
             yield sample
 
 
-def _sources(chosen: Chosen) -> Iterator[tuple[SourceConfig, str]]:
-    """Yield what robots recorded, then made-up traffic, and whose it is."""
-    run = chosen.run
+def _sources(found: Found, chosen: Chosen) -> Iterator[tuple[Any, Path, str]]:
+    """Yield what robots recorded, or what the fleet file names, with the folder that paths start from and whose it is.
+
+    Rendered scenes that lie nowhere are not rendered again.
+    """
+    run, fleet = chosen.run, found.fleet or {}
+    named = {str(entry["id"]): entry.get("source") or {} for entry in fleet.get("robots", ())}
     for robot in dict.fromkeys((*filter(None, [chosen.robot]), *sorted(run.plan.robots))):
         for folder in sorted(run.robot_folder(robot).glob("samples*")):
             if folder.is_dir():
-                yield SourceConfig(data=str(folder.absolute())), robot
-    traffic = (run.folder if run.demo is None else run.demo).absolute() / FOLDER
-    for folder in (*sorted(traffic.glob("train/*")), traffic):
-        if folder.is_dir():
-            yield SourceConfig(data=str(folder)), "the run's traffic"
+                yield SourceConfig(data=str(folder.absolute())), Path(), robot
+        source = named.get(robot, {})
+        if data := source.get("data"):
+            made = fleet.get(FOLDER) and Path(data).parts[:1] == (FOLDER,)
+            base = (found.demo or run.folder).absolute() if made else found.base
+            if base is not None:
+                yield {key: value for key, value in source.items() if value not in (None, [], {})}, base, robot

@@ -110,7 +110,7 @@ def write_package(found: Found, chosen: Chosen, wanted: Wanted, folder: Path) ->
     config = chosen.run.plan.config
     options = sized(config.network, config.network_options, wanted.size)
     network, fresh = build_filled(chosen, options, resized=wanted.size is not None)
-    files, compared_on = _models(chosen, network, fresh, wanted.formats, folder)
+    files, compared_on = _models(found, chosen, (network, fresh), wanted.formats, folder)
     from fed_models.export import TOLERANCE
 
     parameters = sum(parameter.numel() for parameter in network.parameters())
@@ -122,7 +122,7 @@ def write_package(found: Found, chosen: Chosen, wanted: Wanted, folder: Path) ->
 
 
 def _models(
-    chosen: Chosen, network: Any, fresh: Any, formats: Sequence[str], folder: Path
+    found: Found, chosen: Chosen, networks: tuple[Any, Any], formats: Sequence[str], folder: Path
 ) -> tuple[tuple["Exported", ...], str]:
     """Write the files of all formats; returns them and what they were compared on."""
     import torch
@@ -131,6 +131,7 @@ def _models(
     from fed_models.export import SAFETENSORS, write_graph, write_weights
     from fed_models.ports import deployed
 
+    network, fresh = networks
     task_name, compared_on, files = chosen.run.plan.config.task, "", []
     batch = inputs = graph = None
     for name in dict.fromkeys(formats):
@@ -138,7 +139,7 @@ def _models(
             files.append(write_weights(network, fresh, folder))
             continue
         if inputs is None or graph is None:
-            batch, compared_on = batch_of(chosen, tasks.get(task_name)(), network)
+            batch, compared_on = batch_of(found, chosen, tasks.get(task_name)(), network)
             graph = deployed(task_name, network, batch)
             noise = graph.noise(torch.Generator().manual_seed(_SEED))
             inputs = noise if batch is None else graph.of_batch(batch)

@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from fed_cli.fleetrun.folder import CONFIG
+from fed_cli.fleetrun.folder import CONFIG, kept_fleet
 from fed_cli.fleetrun.runs import JOURNAL, open_journal
 from fed_cli.reports.history import History
 from fed_cli.reports.sources import Source, read_sources
@@ -113,14 +113,16 @@ class Found:
         path: as it was given.
         runs: those with a closed round; the demo's own method first.
         summary: of a demo that ended.
-        fleet: fleet file of a demo.
-        demo: its folder.
+        fleet: fleet file of a demo or a simulation.
+        base: folder that paths of the fleet file start from, where that is known.
+        demo: folder of a demo.
     """
 
     path: Path
     runs: tuple[StoredRun, ...]
     summary: Mapping[str, Any] | None
     fleet: Mapping[str, Any] | None
+    base: Path | None
     demo: Path | None
 
     def run(self, name: str) -> StoredRun | None:
@@ -146,7 +148,10 @@ def find_runs(path: Path) -> Found:
     if not trained:
         raise StoreError(f"no round of {path} has closed yet, so there is no trained model; wait for the first")
     demo, source = _demo_of(path, source)
-    return Found(path, tuple(_stored(h, demo) for h in trained), source.summary, source.fleet, demo)
+    fleet, base = source.fleet, None
+    if demo is None and (kept := kept_fleet(trained[0].folder)) is not None:
+        fleet, base = kept
+    return Found(path, tuple(_stored(h, demo) for h in trained), source.summary, fleet, base, demo)
 
 
 def _demo_of(path: Path, source: Source) -> tuple[Path | None, Source]:

@@ -4,12 +4,29 @@ import json
 from pathlib import Path
 from typing import Any
 
+from fed_core.config import to_tree
 from fed_core.errors import ConfigError, StoreError
 from fed_core.shared_files import shared_file as shared_file
 from fed_core.wire.files import write_text
 
 SUMMARY = "summary.json"
 CONFIG = "demo.json"
+#: The fleet file of a simulation, with its sources in place, and the folder that their paths start from.
+FLEET = "fleet.json"
+
+
+def keep_fleet(folder: Path, fleet: Any, base: Path) -> None:
+    """Keep a simulation's fleet file in its folder; :func:`kept_fleet` reads it."""
+    write_text(folder / FLEET, json.dumps({"base": str(base.absolute()), "fleet": to_tree(fleet)}, indent=2))
+
+
+def kept_fleet(folder: Path) -> tuple[dict[str, Any], Path] | None:
+    """Return a simulation's fleet file and the folder that its paths start from; None where none can be read."""
+    try:
+        tree = json.loads((folder / FLEET).read_text(encoding="utf-8"))
+        return dict(tree["fleet"]), Path(tree["base"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 def prepare(folder: Path, config: Any, *, resume: bool) -> bool:

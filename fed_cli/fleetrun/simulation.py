@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from fed_cli.fleetrun.engines import engine_of
+from fed_cli.fleetrun.folder import keep_fleet
 from fed_cli.fleetrun.runs import RunRecord, read_run, shared_layers
 from fed_cli.fleetrun.state import FleetState
 from fed_cli.fleetrun.view import FleetView
@@ -52,7 +53,9 @@ def play(
         view.refresh()
 
     with engine_of(ray, threads) as engine, view:
-        Simulation(fleet, base, folder, toolbox(), on_view=see, threads=threads, engine=engine).run()
+        simulation = Simulation(fleet, base, folder, toolbox(), on_view=see, threads=threads, engine=engine)
+        keep_fleet(folder, fleet, base)
+        simulation.run()
 
 
 def fleet_line(status: FleetStatus) -> dict[str, Any]:

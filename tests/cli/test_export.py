@@ -95,7 +95,7 @@ def test_the_card_tells_what_the_run_knows(fedavg: Path, tmp_path: Path) -> None
         "| strategy | fedavg, default options |",
         "| chosen because | the run has no other |",
         "| seed | 3 |",
-        "| dog | 3 | - | yes | synthetic: rendered for the simulation |",
+        "| dog | 3 | - | yes | synthetic: platform legged, environment indoor, seed 16 |",
         "**All of it is synthetic**",
         "No unseen sequence was scored with this model.",
         "- Weights: CC-BY-4.0.",
