@@ -15,9 +15,10 @@ from fed_cli.fleetrun.monitor import MonitorReader
 from fed_cli.fleetrun.runs import read_run
 from fed_cli.fleetrun.supervisor import Supervisor
 from fed_cli.fleetrun.view import FleetView
+from fed_core.data.samples import open_samples
 from fed_core.data.snapshots import is_recorded
 from fed_core.deployment import Deployment, NodeSpec
-from fed_core.errors import FedError
+from fed_core.errors import ConfigError, FedError
 from fed_core.fleet import FleetConfig, NamedOptions, RobotEntry, SequenceEntry
 
 #: Frames per second of the replays that feed the robots, and the longest time without any change.
@@ -69,6 +70,7 @@ class FleetRun:
         todo = [method for method in methods_of(self._fleet) if not self._is_done(method)]
         if not todo:
             return
+        require_frames(self._fleet, self._base)
         with Supervisor(self._folder, local_environment(self._folder)) as supervisor:
             deployment = Deployment(self._fleet, self._base, self._folder)
             monitor = MonitorReader(
@@ -217,6 +219,26 @@ def waves(nodes: Mapping[str, NodeSpec]) -> list[list[str]]:
             found.append([])
         found[place].append(name)
     return found
+
+
+def require_frames(fleet: FleetConfig, base: Path) -> None:
+    """Refuse held-out sequences that leave no frame to score, before hours of training.
+
+    Args:
+        fleet: the fleet file.
+        base: folder that relative paths of its sources start from.
+
+    Raises:
+        ConfigError: the first ``descriptor_frames`` choose the models, and a sequence has no more.
+    """
+    choosing = fleet.inference.descriptor_frames
+    for entry in fleet.test:
+        frames = len(open_samples(fleet.task, entry.source, base))
+        if frames <= choosing:
+            told = f"{entry.name} has {frames} frames; scoring needs more than descriptor_frames ({choosing})"
+            raise ConfigError(
+                f"{told}: hold out more, or write inference: {{descriptor_frames: N}} into the fleet file"
+            )
 
 
 def read_scores(folder: Path, fleet: FleetConfig) -> dict[str, dict[str, Any]]:
