@@ -14,8 +14,8 @@ from fed_core.traffic import FOLDER
 if TYPE_CHECKING:
     from fed_core.tasks.base import Task
 
-#: Frames that a model is compared on.
-COUNT = 2
+#: Frames that a model is compared on; a detector takes one scan at a time.
+_COUNT, _SCANS = 2, 1
 
 
 def batch_of(found: Found, chosen: Chosen, task: "Task", network: Any) -> tuple[Any, str]:
@@ -27,11 +27,12 @@ def batch_of(found: Found, chosen: Chosen, task: "Task", network: Any) -> tuple[
         task: of the run.
         network: that takes the frames.
     """
+    count = _SCANS if chosen.run.plan.config.task == "detection" else _COUNT
     for source, base, whose in _sources(found, chosen):
         try:
-            samples = list(islice(_samples(task, source, base), COUNT))
+            samples = list(islice(_samples(task, source, base), count))
             dataset = task.prepare(samples, network)
-            indexes = [index % len(dataset) for index in range(COUNT)]
+            indexes = [index % len(dataset) for index in range(count)]
             word = "frame" if len(dataset) == 1 else "frames"
             return task.batch(dataset, indexes), f"{len(dataset)} recorded {word} of {whose}"
         except FedError:  # not of this task, or broken: another one may do
