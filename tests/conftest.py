@@ -1,8 +1,10 @@
 """Fixtures and rules of all tests: where recordings are, no network, ROS tests one after the other."""
 
 import os
+import shutil
 import signal
 import socket
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +46,21 @@ def shared_data() -> Path:
     if not folder.is_dir():
         pytest.skip(f"no recordings at {folder}; set FED_PERCEPTION_DATA to the folder that holds them")
     return folder
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """A headless Chromium that does not look at the network by itself; for one module, as its event loop must end."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if program is None:
+        pytest.skip("there is no Chromium: apt-get install chromium")
+    quiet = ("quic", "gpu", "background-networking", "component-update", "sync")
+    arguments = ["--headless", "--no-sandbox", "--no-first-run", *(f"--disable-{name}" for name in quiet)]
+    with playwright.sync_playwright() as running:
+        opened = running.chromium.launch(executable_path=program, args=arguments)
+        yield opened
+        opened.close()
 
 
 @pytest.hookimpl(optionalhook=True)

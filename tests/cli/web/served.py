@@ -7,10 +7,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import uvicorn
+import pytest
 
 from fed_cli.web.feeds import Feed
-from fed_cli.web.server import Acting, Dashboard
+
+uvicorn = pytest.importorskip("uvicorn", reason="the extra dashboard is not installed")
+
+from fed_cli.web.server import Acting, Dashboard  # noqa: E402
 
 #: Longest wait for anything that a server does [s].
 WAIT_S = 20.0

@@ -9,7 +9,6 @@ import pytest
 from fed_cli.fleetrun.watching import Watch
 from fed_cli.web.acting import Answer, Token
 from fed_cli.web.feeds import FolderFeed, LiveFeed
-from fed_cli.web.server import Acting
 from tests.cli.reports.folders import write_run
 from tests.cli.web.fleet_lines import (
     FakeMonitor,
@@ -22,39 +21,11 @@ from tests.cli.web.fleet_lines import (
     selection,
     services,
 )
-from tests.cli.web.served import Served, served
+from tests.cli.web.served import Acting, Served, served
+from tests.cli.web.tabs import WIDE, Tab
 
-#: Longest wait for the page to show something [ms].
-WAIT_MS = 20_000
-WIDE, NARROW = {"width": 1280, "height": 900}, {"width": 400, "height": 800}
+NARROW = {"width": 400, "height": 800}
 HOSTILE = "<img src=x onerror=\"document.title='taken'\"></table><script>document.title='taken'</script>"
-
-
-class Tab:
-    """One page, and what it complained of."""
-
-    def __init__(self, browser: Any, size: dict[str, int], **more: Any) -> None:
-        self._context = browser.new_context(viewport=size, **more)
-        self.page = self._context.new_page()
-        self.page.set_default_timeout(WAIT_MS)
-        self.complaints: list[str] = []
-        self.page.on("console", self._keep)
-        self.page.on("pageerror", lambda err: self.complaints.append(str(err)))
-
-    def _keep(self, message: Any) -> None:
-        if message.type in ("error", "warning"):
-            self.complaints.append(message.text)
-
-    def shows(self, selector: str, text: str) -> None:
-        """Wait until an element has exactly this text."""
-        code = "([where, text]) => document.querySelector(where)?.textContent === text"
-        self.page.wait_for_function(code, arg=[selector, text])
-
-    def texts(self, selector: str) -> list[str]:
-        return [text.strip() for text in self.page.locator(selector).all_text_contents()]
-
-    def close(self) -> None:
-        self._context.close()
 
 
 Opener = Callable[..., Tab]

@@ -5,12 +5,16 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from starlette.testclient import TestClient
 
 from fed_cli.web.acting import Answer, Token
 from fed_cli.web.pictures import Shown
-from fed_cli.web.server import MOST_BODY, PAGE, Acting, Dashboard
 from fed_core.errors import FedError
+
+pytest.importorskip("uvicorn", reason="the extra dashboard is not installed")
+
+from starlette.testclient import TestClient  # noqa: E402
+
+from fed_cli.web.server import MOST_BODY, PAGE, Acting, Dashboard  # noqa: E402
 
 PAUSE, SEQUENCE = "/spot1/pause_training", "/live/new_sequence"
 PICTURE = Shown("/live: depth", "image/png", b"\x89PNG\r\n\x1a\n...")

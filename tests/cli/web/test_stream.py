@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from fed_cli.web import hub, server, stream
 from fed_cli.web.pictures import Shown
 from fed_core.errors import FedError
 from tests.cli.web.served import WAIT_S, Served, Viewer, served
+
+from fed_cli.web import hub, server, stream  # isort: skip - after the look whether the extra is installed
 
 
 class Counter:
