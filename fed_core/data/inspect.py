@@ -10,6 +10,7 @@ import numpy as np
 
 from fed_core.data.bag_files import BagFile
 from fed_core.data.bags import BagSequence
+from fed_core.data.colour_only import COLOUR
 from fed_core.data.m3ed.sequence import M3edSequence
 from fed_core.data.nuscenes.contents import content_table
 from fed_core.data.nuscenes.tables import PART, list_versions, open_tables, told_of
@@ -76,6 +77,15 @@ def describe(path: Path, **options: Any) -> Report:
     )
 
 
+def _pictures(path: Path, options: dict[str, Any]) -> tuple[str, ...]:
+    """Return a line on what a bag without RGB-D frames is good for; nothing where it has no images of one camera."""
+    try:
+        images = len(open_sequence(path, reader=COLOUR, **options))
+    except DataError:
+        return ()
+    return (f"{images} colour images: fedperc play shows them to a trained network",)
+
+
 def _describe_bag(path: Path, options: dict[str, Any]) -> Report:
     with BagFile(path) as bag:
         table, read_bytes, is_partial = _topic_table(bag)
@@ -92,7 +102,7 @@ def _describe_bag(path: Path, options: dict[str, Any]) -> Report:
     try:
         sequence = open_sequence(path, reader=BAG, **options)
     except DataError as err:
-        notes = (*notes, f"no RGB-D frames: {err}")
+        notes = (*notes, f"no RGB-D frames: {err}", *_pictures(path, options))
     else:
         more, warnings = _frames(sequence)
         rows += more

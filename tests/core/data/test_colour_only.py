@@ -9,6 +9,7 @@ import pytest
 from rosbags.rosbag2 import StoragePlugin, Writer
 from rosbags.typesys import Stores, get_typestore
 
+from fed_core.data.inspect import describe
 from fed_core.data.open import open_sequence, open_source
 from fed_core.errors import DataError
 
@@ -78,6 +79,13 @@ def test_of_several_cameras_one_is_named(tmp_path: Path) -> None:
         open_sequence(bag, reader="colour")
     source = {"data": "walk", "reader": "colour", "topics": {"colour": "/right/image_raw"}, "step": 2}
     assert len(open_source(source, tmp_path)) == 2
+
+
+def test_inspect_tells_what_such_a_bag_is_good_for(tmp_path: Path) -> None:
+    report = describe(write(tmp_path / "walk", "/eye/image_raw"))
+    assert report.notes[0].startswith(f"no RGB-D frames: {tmp_path}/walk has no depth image topic")
+    assert report.notes[1:] == ("3 colour images: fedperc play shows them to a trained network",)
+    assert len(describe(write(tmp_path / "two", "/left/image_raw", "/right/image_raw")).notes) == 1
 
 
 def test_images_of_a_folder_by_name(tmp_path: Path) -> None:
