@@ -16,6 +16,7 @@ from fed_core.simulation.engines import carry_out
 from fed_core.simulation.shipping import with_paths, write_bytes, written
 from fed_core.training.jobs import Toolbox
 from fed_core.types import Array
+from fed_core.wire.files import flushing
 
 #: Folders of a run on a node are named after it.
 _PREFIX = "fed-perception-"
@@ -62,7 +63,8 @@ class RobotWorker:
                 paths[name] = out / f"{name}.in"
                 data.tofile(paths[name])
             arguments = with_paths(job["arguments"], paths, out / "out")
-            result = carry_out(job["kind"], arguments, self._toolbox, self._threads)
+            with flushing(False):  # the driver keeps them
+                result = carry_out(job["kind"], arguments, self._toolbox, self._threads)
             return json.dumps({"result": result}), written(out / "out")
         except FedError as err:
             where = f" (on node {socket.gethostname()})"
@@ -90,7 +92,8 @@ class RobotWorker:
             folder.mkdir(parents=True, exist_ok=True)
         for name, reference in shared.items():
             if not (folder / name).exists():
-                write_bytes(folder / name, ray.get(reference))
+                with flushing(False):
+                    write_bytes(folder / name, ray.get(reference))
         return {place: folder / name for place, name in job["shared"].items()}
 
 

@@ -87,7 +87,7 @@ class BlobStore:
         ref = files.hash_file(source)
         try:
             with source.open("rb") as file:
-                os.fsync(file.fileno())
+                files.sync_file(file.fileno())
             os.chmod(source, 0o644)
             os.replace(source, self.path(ref.digest))
         except OSError as err:

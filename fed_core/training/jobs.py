@@ -219,10 +219,16 @@ def _dataset(arguments: Mapping[str, Any], network: nn.Module) -> Dataset:
         task.check_network(network, arguments["network"])
         sequence = task.open(arguments["source"], Path(arguments["base"]))
         dataset = task.prepare(_usable(task, sequence, range(len(sequence))), network)
+        _make_room(dataset)
     _prepared[key] = dataset  # last = used last
-    while len(_prepared) > 1 and sum(kept.size_bytes for kept in _prepared.values()) > KEPT_BYTES:
-        del _prepared[next(iter(_prepared))]
     return dataset
+
+
+def _make_room(dataset: Dataset) -> None:
+    """Forget the samples used least lately, until those of ``dataset`` fit beside the others."""
+    size = dataset.size_bytes + sum(kept.size_bytes for kept in _prepared.values())
+    while _prepared and size > KEPT_BYTES:
+        size -= _prepared.pop(next(iter(_prepared))).size_bytes
 
 
 def _usable(task: Task, sequence: Any, indexes: Sequence[int]) -> Iterator[Any]:

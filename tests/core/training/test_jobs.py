@@ -180,9 +180,11 @@ def test_prepared_samples_are_kept_until_they_fill_the_budget(
     assert len(opened) == 2
 
     monkeypatch.setattr(jobs, "KEPT_BYTES", 1)
-    for each in (samples, other, samples):
+    third = {**samples, "source": write_folder(tmp_path / "third", 4, seed=2)}
+    for each in (third, third, samples, other):
         work("count", task="depth", **NETWORK, **each)
-    assert len(opened) == 4  # the first was still there, then each drove the other out
+    assert len(opened) == 5  # it was still there the second time, then each drove the one before out
+    assert len(jobs._prepared) == 1
 
 
 def test_another_input_size_is_prepared_anew(samples: dict[str, Any]) -> None:
