@@ -32,6 +32,7 @@ from fed_core.roles.robot import Robot, RobotConfig
 from fed_core.simulation.engines import Answer, Engine, Job, LocalEngine
 from fed_core.store.run_lock import lock_run
 from fed_core.training.jobs import Toolbox, run_job
+from fed_core.wire.files import flushing
 
 AGGREGATOR = ""
 #: The fleet's state costs time for each robot, so it is told after every change of so large a part of the fleet.
@@ -48,6 +49,9 @@ class SimulationView:
 
 class Simulation:
     """Runs a fleet file to its last round.
+
+    All that is on disk outlives this process; only the models of rounds that closed outlive a power cut, too, since
+    flushing every robot's files would take longer than the training of small ones.
 
     Args:
         fleet: the fleet.
@@ -94,7 +98,8 @@ class Simulation:
     def run(self) -> FleetPlan:
         """Return the final plan; its blobs are in the run's store."""
         try:
-            return self._run()
+            with flushing(False):
+                return self._run()
         finally:
             self._book.close()
             self._lock.close()
@@ -102,8 +107,9 @@ class Simulation:
     def _run(self) -> FleetPlan:
         if self._initial_missing:
             request = requests.initial_model(self._fleet.run_config(), self._book.store)
-            made = run_job(request.kind, request.arguments, self._toolbox, lambda share, loss, speed: None)
-            self._post(AGGREGATOR, request.finish(made))
+            with flushing(True):
+                made = run_job(request.kind, request.arguments, self._toolbox, lambda share, loss, speed: None)
+                self._post(AGGREGATOR, request.finish(made))
         final: FleetPlan | None = None
         for _ in range(100):  # ticks without anything else to do
             self._tick()
@@ -156,7 +162,7 @@ class Simulation:
             ev.CheckUpdate: lambda _, e: self._post(AGGREGATOR, self._book.check(e)),
             ev.SaveUpdate: lambda _, e: self._book.save_update(e),
             ev.StartAggregation: self._aggregate,
-            ev.CommitRound: lambda _, e: self._book.commit(e),
+            ev.CommitRound: lambda _, e: self._commit(e),
             ev.CountSamples: self._count,
             ev.Register: lambda _, e: self._post(AGGREGATOR, e.registration),
             ev.Describe: self._describe,
@@ -205,7 +211,12 @@ class Simulation:
 
     def _aggregate(self, who: str, effect: ev.StartAggregation) -> None:
         job = self._book.plan_aggregation(effect)
-        self._post(AGGREGATOR, run_aggregation(job, self._book.strategy, self._book.store))
+        with flushing(True):
+            self._post(AGGREGATOR, run_aggregation(job, self._book.strategy, self._book.store))
+
+    def _commit(self, effect: ev.CommitRound) -> None:
+        with flushing(True):
+            self._book.commit(effect)
 
     def _samples(self, robot_id: str) -> requests.Samples:
         source = self._entries[robot_id].recorded

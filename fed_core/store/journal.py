@@ -18,6 +18,7 @@ import safetensors.numpy
 
 from fed_core.errors import DiskFullError, StoreError
 from fed_core.types import BlobRef, Descriptor
+from fed_core.wire.files import flushes
 
 SCHEMA_VERSION = 2
 
@@ -193,6 +194,7 @@ class Journal:
 
     def _write(self, statements: list[tuple[str, tuple[Any, ...]]]) -> None:
         try:
+            self._db.execute(f"PRAGMA synchronous={'FULL' if flushes() else 'NORMAL'}")
             self._db.execute("BEGIN IMMEDIATE")
             for sql, values in statements:
                 self._db.execute(sql, values)

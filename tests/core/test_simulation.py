@@ -1,5 +1,6 @@
 """A federation in one process with a tiny network: it ends, it learns, it repeats itself, it survives being cut off."""
 
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -61,6 +62,19 @@ def test_ends_learns_and_repeats_itself(base: Path, tmp_path: Path, strategy: st
     assert simulate(config, base, tmp_path / "two") == final  # digests of all models
     other = simulate(replace(config, seed=1), base, tmp_path / "three")
     assert other.blobs != final.blobs
+
+
+def test_only_what_the_fleet_shares_goes_to_the_disk_at_once(
+    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Flushing the files of a thousand robots would take longer than their training."""
+    flushed: list[str] = []
+    monkeypatch.setattr(os, "fsync", lambda number: flushed.append(os.readlink(f"/proc/self/fd/{number}")))
+    final = simulate(fleet(), base, tmp_path / "run")
+    assert str(tmp_path / "run" / "blobs") in flushed  # the models' names
+    assert len(final.blobs) == 1
+    assert not [path for path in flushed if "/robots/" in path]
+    assert len(flushed) <= 4 * 6, "of the first model, and of the model and the memory of each round"
 
 
 class CutOffError(Exception):
