@@ -13,10 +13,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
+from fed_msgs.msg import FleetStatus, RobotPlan, RobotState, RobotStatus, RoundPlan, Selection
 
 from fed_cli.fleetrun.environment import lock_domain
 from fed_cli.fleetrun.shared_memory import remove_dead_segment
-from tests.ros.fleets import Fleet
+from fed_nodes import qos
+from tests.ros.fleets import Fleet, Watcher
 
 ROOT = Path(__file__).resolve().parents[2]
 PROCESSES = Path(__file__).resolve().parent / "processes"
@@ -222,3 +225,33 @@ def shared_fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
     """One fleet for all tests of a module."""
     with opened_fleet(tmp_path_factory.mktemp("fleet")) as made:
         yield made
+
+
+@pytest.fixture
+def told(domain_id: int) -> Iterator[Watcher]:
+    """A fleet that only speaks: two robots in round 2 of 5, one away; an inference node; a node that is not well."""
+    watcher = Watcher(domain_id)
+    node = watcher.node
+    robots = [
+        RobotState(robot_id="spot1", alive=True, reported=True, clusters=[0]),
+        RobotState(robot_id="spot2", alive=False, clusters=[0, 1], refused=3, last_text="too large"),
+    ]
+    fleet = FleetStatus(run_id="yard", phase="training", round=2, total_rounds=5, strategy="fedepth", robots=robots)
+    plan = RoundPlan(run_id="yard", round=2, task="depth", network="adabins_s", deadline_s=300.0, robots=[RobotPlan()])
+    chosen = Selection(run_id="yard", round=1, sequence="sequence_1", clusters=[1], distances=[0.5, 0.25])
+    latched = ((FleetStatus, "status", fleet), (RoundPlan, "round", plan))
+    publishers = [(node.create_publisher(kind, f"/fleet/{name}", qos.LATCHED), msg) for kind, name, msg in latched]
+    publishers.append((node.create_publisher(Selection, "/spot1/selection", qos.LATCHED), chosen))
+    for publisher, msg in publishers:
+        publisher.publish(msg)
+    beats = node.create_publisher(RobotStatus, "/fleet/robot_status", qos.STATUS)
+    health = node.create_publisher(DiagnosticArray, "/diagnostics", qos.DIAGNOSTICS)
+    ill = DiagnosticStatus(level=DiagnosticStatus.WARN, name="/spot1/inference: state", message="disk is nearly full")
+
+    def speak() -> None:
+        beats.publish(RobotStatus(robot_id="spot1", phase=RobotStatus.REPORTED, round=2, loss=0.75, progress=1.0))
+        health.publish(DiagnosticArray(status=[ill]))
+
+    node.create_timer(0.1, speak)
+    yield watcher
+    watcher.close()
