@@ -28,6 +28,8 @@ _UNPUBLISHED = re.compile(r'<a href="source:([^"#]*)[^"]*">(.*?)</a>', re.DOTALL
 #: What Sphinx understands in docstrings and Markdown does not: roles before code, a paragraph that says "code follows".
 _ROLE = re.compile(r":(?:attr|class|data|exc|func|meth|mod):(<code>)~?")
 _FOLLOWS = "<p>::</p>"
+#: The theme's script asks the code host for stars where it finds this.
+_STARS = ' data-md-component="source"'
 _log = logging.getLogger("mkdocs.hooks.site")
 
 
@@ -83,5 +85,10 @@ def _as_path(link: re.Match[str]) -> str:
 
 
 def on_post_page(output: str, page: Page, config: MkDocsConfig) -> str:
-    """Keep browsers from asking the code host for stars: the theme's script looks for this mark."""
-    return output.replace(' data-md-component="source"', "")
+    """Keep browsers from asking the code host for stars."""
+    return output.replace(_STARS, "")
+
+
+def on_post_template(output_content: str, template_name: str, config: MkDocsConfig) -> str:
+    """Do the same on pages that are no pages, as 404.html."""
+    return output_content.replace(_STARS, "")
