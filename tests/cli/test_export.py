@@ -1,8 +1,10 @@
 """``fedperc export``: a model of a real, tiny simulation as files that other programs open, or one line and nothing."""
 
+import subprocess
 import sys
 from pathlib import Path
 
+import cv2
 import numpy as np
 import pytest
 import torch
@@ -11,6 +13,8 @@ from typer.testing import CliRunner, Result
 
 from fed_cli.exporting.runs import find_runs
 from fed_cli.main import app, load_verbs
+from fed_core.tasks.depth.task import resize_rgb
+from fed_core.types import IMAGE_MEAN, IMAGE_STD
 from fed_core.wire.codec import open_tensors
 from fed_models import build, load_arrays
 from fed_models import export as exports
@@ -186,3 +190,29 @@ def test_a_model_that_gives_something_else_leaves_nothing(
     line = refused(fedavg, tmp_path / "out", "--format", "safetensors", "--format", "torchscript")
     assert "the written model gives another depth than PyTorch" in line
     assert line.endswith("--format safetensors keeps its weights for PyTorch")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_the_script_of_the_page_runs_the_exported_model(fedavg: Path, tmp_path: Path) -> None:
+    pytest.importorskip("onnxscript", reason="onnx, onnxscript and onnxruntime are optional")
+    assert export(fedavg, tmp_path / "exported", "--format", "onnx").exit_code == 0
+    rgb = np.random.default_rng(0).integers(0, 255, (72, 128, 3), np.uint8)
+    cv2.imwrite(str(tmp_path / "image.png"), cv2.cvtColor(rgb, cv2.COLOR_RGB2BGR))
+    page = (Path(__file__).parents[2] / "docs" / "export.md").read_text()
+    script = page.partition("```python\n")[2].partition("```")[0]
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=tmp_path, timeout=60)
+    assert done.returncode == 0, done.stderr
+
+    network = build("adabins_s", {"height": 64, "width": 96, "patch": 4}).eval()
+    chosen = find_runs(fedavg).runs[0]
+    load_arrays(network, chosen.weights_of("global"))
+    with torch.no_grad():
+        small = torch.from_numpy(resize_rgb(rgb, 64, 96)).permute(2, 0, 1)[None].double() / 255.0
+        mean, std = (torch.tensor(values).view(3, 1, 1) for values in (IMAGE_MEAN, IMAGE_STD))
+        depth = network(((small - mean) / std).float()).depth
+    numbers = done.stdout.replace(" to ", " ").replace(",", "").split()
+    assert numbers[0] == "64x96"
+    assert [float(text) for text in numbers[1:3]] == pytest.approx(
+        [float(depth.min()), float(depth.max())], rel=1e-3, abs=2e-3
+    )
