@@ -12,6 +12,8 @@ from fed_core.errors import ConfigError, StoreError, UnknownNameError
 from fed_core.types import Array
 
 _SCORES = "scores"
+#: Start of the key of a model that the aggregator keeps for one robot.
+_OF_ROBOT = "robot/"
 
 
 @dataclass(frozen=True)
@@ -136,8 +138,10 @@ def _served(found: Found, run: StoredRun, main: Figure) -> Iterator[Served]:
             if run.is_personal:
                 if driver in run.plan.robots:
                     yield Served(name, (), driver, value)
-            elif keys or f"robot/{driver}" in run.models or len(run.models) == 1:
-                yield Served(name, keys or ((f"robot/{driver}",) if len(run.models) > 1 else run.models), "", value)
+            elif keys or f"{_OF_ROBOT}{driver}" in run.models or len(run.models) == 1:
+                yield Served(
+                    name, keys or ((f"{_OF_ROBOT}{driver}",) if len(run.models) > 1 else run.models), "", value
+                )
     except (KeyError, TypeError, IndexError, AttributeError) as err:
         text = f"{found.demo}/{SUMMARY} does not fit the run {run.folder}: {err!r}; it is broken or of another version"
         raise StoreError(text) from err
@@ -186,6 +190,8 @@ def _losses(run: StoredRun) -> Iterator[tuple[float, str, str, tuple[str, ...]]]
 
 def _members(run: StoredRun, key: str, known: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the robots of a model that trained; all of them where there are no clusters."""
+    if key.startswith(_OF_ROBOT):
+        return tuple(robot for robot in known if key == f"{_OF_ROBOT}{robot}")
     clusters = run.history.rounds[-1].clusters
     places = {index for index, one in enumerate(run.plan.models) if one == key}
     return tuple(robot for robot in sorted(known) if not clusters or places & set(clusters.get(robot, ())))

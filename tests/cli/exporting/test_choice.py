@@ -48,6 +48,15 @@ def test_without_scores_the_model_with_the_lowest_loss_is_best(tmp_path: Path) -
     )
 
 
+def test_a_model_of_one_robot_counts_its_loss_alone(tmp_path: Path) -> None:
+    found = find_runs(write_run(tmp_path / "run"))
+    run = found.runs[0]
+    keys = ("global", "robot/ann", "robot/bob")  # as FedTP keeps them; there are no clusters
+    run = replace(run, plan=replace(run.plan, models=keys))
+    best = choose(replace(found, runs=(run,)), None, None)
+    assert best.key == "robot/bob" and "3 (mean of bob, " in best.why
+
+
 def test_the_only_model_is_taken_without_ado(tmp_path: Path) -> None:
     found = chosen(write_run(tmp_path / "run"))
     assert (found.key, found.why) == ("global", "the run has no other")
