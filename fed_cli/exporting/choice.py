@@ -134,14 +134,12 @@ def _served(found: Found, run: StoredRun, main: Figure) -> Iterator[Served]:
             if method not in row[main.key]:
                 continue
             name, value = str(row["name"]), row[main.key][method]
-            keys, driver = _keys(found, run, row), drivers.get(name, "")
+            driver = drivers.get(name, "")
             if run.is_personal:
                 if driver in run.plan.robots:
                     yield Served(name, (), driver, value)
-            elif keys or f"{_OF_ROBOT}{driver}" in run.models or len(run.models) == 1:
-                yield Served(
-                    name, keys or ((f"{_OF_ROBOT}{driver}",) if len(run.models) > 1 else run.models), "", value
-                )
+            elif keys := _keys(found, run, row) or _without_clusters(run, driver):
+                yield Served(name, keys, "", value)
     except (KeyError, TypeError, IndexError, AttributeError) as err:
         text = f"{found.demo}/{SUMMARY} does not fit the run {run.folder}: {err!r}; it is broken or of another version"
         raise StoreError(text) from err
@@ -157,6 +155,12 @@ def _keys(found: Found, run: StoredRun, row: Mapping[str, Any]) -> tuple[str, ..
         except (OSError, ValueError, KeyError, TypeError):
             clusters = ()
     return tuple(dict.fromkeys(run.plan.models[index] for index in clusters))
+
+
+def _without_clusters(run: StoredRun, driver: str) -> tuple[str, ...]:
+    """Return the model that serves where none was chosen: the driver's own, else the only one."""
+    own = f"{_OF_ROBOT}{driver}"
+    return (own,) if own in run.models else run.models if len(run.models) == 1 else ()
 
 
 def _best_trained(run: StoredRun) -> Chosen:
