@@ -8,8 +8,9 @@ What happens to a tensor follows from its entry in the model's signature (fedept
 - any other integer or boolean: a constant (index table, mask), equal everywhere and copied.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TypeAlias
 
@@ -67,6 +68,27 @@ def linear(block: Floats, shares: Floats) -> Floats:
     return out
 
 
+class Choosing(ABC):
+    """A :data:`Combine` that first decides whose values count, and how they become one; robust rules are such."""
+
+    @abstractmethod
+    def choose(self, keys: Sequence[str], labels: Sequence[str], shares: Floats) -> tuple[Floats, Sequence[Combine]]:
+        """Return new shares and a rule for each row.
+
+        Args:
+            keys: (K,) new models.
+            labels: (R,) sources that hold the tensor.
+            shares: (K, R) what a mean would weigh them by; a row of zeros has no member.
+
+        Returns:
+            (K, R) shares, where a row of zeros keeps its old tensor, and the K rules.
+        """
+
+    def __call__(self, block: Floats, shares: Floats) -> Floats:
+        """Return the means; rows that went through :meth:`choose` have rules of their own."""
+        return linear(block, shares)
+
+
 @dataclass(frozen=True)
 class Mixer:
     """Makes new models out of the robots' models.
@@ -102,17 +124,30 @@ class Mixer:
             total = weights.sum(axis=1)
             if len(held) < len(sources):
                 weights = np.divide(weights, total[:, None], out=np.zeros_like(weights), where=total[:, None] > 0)
-            live = total > 0
-            new = self._tensor(spec, {label: sources[label] for label in held}, weights[live]) if live.any() else []
-            fresh = iter(new)
+            fresh = self._fresh(spec, {label: sources[label] for label in held}, list(shares), weights)
             row: dict[str, Array] = {}
-            for key, alive in zip(shares, live, strict=True):
-                if alive:
-                    row[key] = next(fresh)
+            for place, key in enumerate(shares):
+                if place in fresh:
+                    row[key] = fresh[place]
                 elif old is not None and key in old and spec.name in old[key]:
                     row[key] = old[key][spec.name]
             if row:
                 yield spec.name, row
+
+    def _fresh(
+        self, spec: TensorSpec, sources: Mapping[str, Tensors], keys: Sequence[str], weights: Floats
+    ) -> dict[int, Array]:
+        """Return the new tensor of every key that has a member, by its place in ``keys``."""
+        combines: Sequence[Combine] = [self.combine] * len(keys)
+        if isinstance(self.combine, Choosing) and weights.any() and rule_of(spec) is not Rule.CONSTANT:
+            weights, combines = self.combine.choose(keys, list(sources), weights)
+        live = [int(place) for place in np.flatnonzero(weights.any(axis=1))]
+        found: dict[int, Array] = {}
+        for combine in dict.fromkeys(combines[place] for place in live):
+            places = [place for place in live if combines[place] == combine]
+            mixer = self if combine is self.combine else replace(self, combine=combine)
+            found.update(zip(places, mixer._tensor(spec, sources, weights[places]), strict=True))
+        return found
 
     def blend(self, models: Mapping[str, Tensors]) -> Iterator[tuple[str, Array]]:
         """Yield the uniform mean of ``models``, tensor by tensor, over those that hold the tensor."""

@@ -241,6 +241,9 @@ class Strategy(ABC):
     paper: ClassVar[str] = ""
     #: Kind of descriptor that every robot sends before round 1, or None.
     descriptor: ClassVar[str | None] = None
+    #: Whether what a robot sends reaches other robots' models through :attr:`ServerState.combine` alone, so that a
+    #: robust rule in its place guards them.
+    combines: ClassVar[bool] = False
 
     def check_training(self, train: Mapping[str, Json]) -> None:  # noqa: B027 - most methods take everything
         """Refuse options of local training (as the fleet file gives them) that the method cannot work with.

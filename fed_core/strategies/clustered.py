@@ -31,6 +31,7 @@ class Clustered(Strategy):
     """Keys: "cluster/<number>" are the clusters' models; "global" is the initial one until there are others."""
 
     descriptor: ClassVar[str | None] = "gaussian"
+    combines: ClassVar[bool] = True
 
     tau: float | None = option(None, help="threshold; none = by tau_rule", low=0.0)
     tau_rule: str = option("quantile", help="how tau is found", choices=("quantile", "gap"))

@@ -12,27 +12,16 @@ grows like the fourth power of a small drift, so that short training hardly feel
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from fed_core.config import check, option
 from fed_core.errors import ConfigError
-from fed_core.strategies.base import (
-    Aggregate,
-    LocalResult,
-    LocalRule,
-    LocalState,
-    RobotInfo,
-    RobotPlan,
-    ServerState,
-    Strategy,
-    Update,
-    make_strategy,
-    strategies,
-)
+from fed_core.strategies.base import LocalResult, LocalRule, LocalState, strategies
 from fed_core.strategies.ledger import widened
-from fed_core.types import Array, Choice, Descriptor, Json, Memory, ModelSignature, Tensors
+from fed_core.strategies.wrapper import Wrapper
+from fed_core.types import Memory
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -51,13 +40,11 @@ _LOSS, _MEASURED = "daloss/loss", "daloss/step_divergence"
 
 @strategies.register("daloss")
 @dataclass(frozen=True)
-class DALoss(Strategy):
+class DALoss(Wrapper):
     """Keys and memory are the inner strategy's."""
 
     paper: ClassVar[str] = "On the Federated Learning Framework for Cooperative Perception 2024, arXiv:2404.17147"
 
-    inner: str = option("fedavg", help="strategy that it wraps")
-    inner_options: Mapping[str, Any] = field(default_factory=dict, metadata={"help": "options of that strategy"})
     C: float = option(0.1, help="weight of the pull; 0 = the inner strategy", low=0.0, high=1e6)
     norm_power: int = option(2, help="the squared norm, or the norm", low=1, high=2)
     kld_refresh: str = option(
@@ -71,61 +58,14 @@ class DALoss(Strategy):
     )
     kld_reduction: str = option("mean", help="of what the softmax leaves", choices=("mean", "sum"))
     cv_includes_q: bool = option(True, help="the inner strategy's control variates hold the gradient of Q")
-    _strategy: Strategy = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        if self.inner == "daloss":
-            raise ConfigError("daloss cannot wrap itself; set inner to another strategy")
-        inner = make_strategy(self.inner, self.inner_options)
-        object.__setattr__(self, "_strategy", inner)  # frozen, but derived from the fields
-        object.__setattr__(self, "descriptor", inner.descriptor)
+        super().__post_init__()
         check(self)
         if self.kld_grad and self.kld_refresh == "per_round":
             raise ConfigError(
                 "daloss: no gradient flows through the divergence of the last round; set kld_grad to false"
             )
-
-    def check_training(self, train: Mapping[str, Json]) -> None:
-        """Ask the inner strategy."""
-        self._strategy.check_training(train)
-
-    def begin(self, state: ServerState) -> Aggregate:
-        """Ask the inner strategy."""
-        return self._strategy.begin(state)
-
-    def aggregate(self, updates: Sequence[Update], state: ServerState) -> Aggregate:
-        """Ask the inner strategy."""
-        return self._strategy.aggregate(updates, state)
-
-    def join(self, robot: RobotInfo, state: ServerState) -> tuple[RobotPlan, Memory]:
-        """Ask the inner strategy."""
-        return self._strategy.join(robot, state)
-
-    def choose(
-        self, descriptor: Descriptor | None, models: Sequence[str], serving: Memory, robot_id: str = ""
-    ) -> Choice:
-        """Ask the inner strategy."""
-        return self._strategy.choose(descriptor, models, serving, robot_id)
-
-    def travels(self, signature: ModelSignature) -> frozenset[str]:
-        """Ask the inner strategy."""
-        return self._strategy.travels(signature)
-
-    def units(self, signature: ModelSignature) -> tuple[tuple[str, ...], ...]:
-        """Ask the inner strategy."""
-        return self._strategy.units(signature)
-
-    def uploads(self, signature: ModelSignature, mask: Array | None = None) -> frozenset[str]:
-        """Ask the inner strategy."""
-        return self._strategy.uploads(signature, mask)
-
-    def blend(self, models: Mapping[str, Tensors], signature: ModelSignature) -> Iterator[tuple[str, Array]]:
-        """Ask the inner strategy."""
-        return self._strategy.blend(models, signature)
-
-    def merge(self, name: str, own: Array | None, loaded: Array | None, memory: Memory) -> Array:
-        """Ask the inner strategy."""
-        return self._strategy.merge(name, own, loaded, memory)
 
     def local_rule(self) -> LocalRule:
         """Return the inner strategy's rule with the pull around it."""

@@ -22,6 +22,7 @@ class FedAvg(Strategy):
     """One global model: floating tensors are averaged by samples, counters take their maximum."""
 
     paper: ClassVar[str] = "McMahan et al. 2017, arXiv:1602.05629"
+    combines: ClassVar[bool] = True
 
     def aggregate(self, updates: Sequence[Update], state: ServerState) -> Aggregate:
         """Return the mean of ``updates`` as the one model of every robot."""

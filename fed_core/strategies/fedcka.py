@@ -59,6 +59,7 @@ class FedCKA(Strategy):
     """Key "global" holds the whole model; it is composed layer by layer and nobody trains it as a whole."""
 
     paper: ClassVar[str] = "FedCKA 2026, arXiv:2610.01510"
+    combines: ClassVar[bool] = True
 
     rule: str = option("threshold", help="how layers are picked by score", choices=("threshold", "percentage"))
     tau: float = option(0.5, help="threshold: layers with a CKA below it are personal", low=0.0, high=1.0)

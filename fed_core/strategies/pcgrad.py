@@ -37,6 +37,7 @@ class PCGrad(FedAvg):
     """One global model, as with FedAvg."""
 
     paper: ClassVar[str] = "Yu et al. 2020, arXiv:2001.06782"
+    combines: ClassVar[bool] = False
 
     released: bool = option(
         False, help="project against already projected updates, BatchNorm statistics included, as FedCKA's code does"
