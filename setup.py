@@ -72,7 +72,7 @@ setup(
         "nuscenes": ["nuscenes-devkit==1.2.0"],
         # Where no wheel of mmcv is at hand pip would build it for half an hour: --only-binary mmcv (docs/mmdet3d.md).
         "detection": ["mmdet3d==1.4.0", "mmdet==3.2.0", "mmcv==2.1.0", "mmengine==0.10.7", "nuscenes-devkit==1.2.0"],
-        "onnx": ["onnx>=1.16", "onnxscript>=0.1", "onnxruntime>=1.18"],  # inference's runtime onnx
+        "onnx": ["onnx>=1.16", "onnxscript>=0.1", "onnxruntime>=1.18"],  # inference's runtime onnx, fedperc export
         # Its extra "simulation" pins the one Ray that it runs on; a flwr that goes with the rest needs Python 3.11.
         "flower": ['flwr[simulation]>=1.42; python_version>="3.11"'],
         "ray": ["ray>=2.10"],  # fedperc simulate --engine ray
