@@ -21,6 +21,14 @@ REPLAY = re.findall(r"^replay .*$", (DOCS / "replay.md").read_text(encoding="utf
 (ROBOT,) = re.findall(
     r"^ros2 run fed_perception (robot_client .*)$", (DOCS / "your_robot.md").read_text(encoding="utf-8"), re.MULTILINE
 )
+#: Of the tutorials, with their lines joined; $R is the robot that the page begins with.
+TUTORIALS = [
+    line.replace("$R", "spot1").replace("other_bag", "my_bag")
+    for page in sorted((DOCS / "tutorials").glob("*.md"))
+    for block in re.findall(r"```sh\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+    for line in block.replace("\\\n", " ").splitlines()
+    if line.split(" ")[0] in PARAMETERS
+]
 PAGES = ("your_robot", "recording", "training_on_robots", "live_depth", "replay", "deploy", "looking")
 
 
@@ -63,6 +71,22 @@ def test_every_command_is_understood(context: Context, command: str) -> None:
         assert values["robot_id"] == "spot1"
         assert ("--params-file" in command) == (values["depth_from"] == "lidar")
     node.destroy_node()
+
+
+@pytest.mark.parametrize("command", TUTORIALS)
+def test_every_command_of_the_tutorials_is_understood(context: Context, command: str) -> None:
+    """Parameters that nobody declares would be ignored; ``given`` finds them."""
+    node, values = given(context, command)
+    if command.startswith("replay"):
+        assert list(values["source"].values()) == ["my_bag"]
+        assert (values["task"] == "any") == ("bag" in values["source"])
+    if command.startswith(("robot_client", "inference")):
+        assert node.get_namespace() == "/spot1"
+    node.destroy_node()
+
+
+def test_the_tutorials_start_every_kind_of_node_that_a_fleet_needs() -> None:
+    assert {line.split()[0] for line in TUTORIALS} == {"aggregator", "robot_client", "inference", "replay"}
 
 
 @pytest.mark.parametrize("page", PAGES)
