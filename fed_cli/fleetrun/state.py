@@ -132,7 +132,9 @@ class FleetState:
         for robot in self.fleet.get("robots", ()):
             if not robot["alive"]:
                 found.append(Fault("warn", robot["id"], "away: no heartbeat"))
-            if robot.get("refused"):
+            if robot.get("quarantine"):
+                found.append(Fault("error", robot["id"], robot["quarantine"]))
+            elif robot.get("refused"):
                 found.append(Fault("warn", robot["id"], f"refused {robot['refused']}: {robot.get('last_text', '')}"))
         for name, robot in self.robots.items():
             if robot["phase"] == "failed":
@@ -150,6 +152,9 @@ class FleetState:
 
     def _keep_loss(self, line: dict[str, Any]) -> None:
         if line["loss"] is None or not line["round"]:
+            return
+        # Until it hears of a new run, a robot still tells the round of the one before.
+        if self.fleet and line["round"] > self.fleet["round"]:
             return
         kept = self._losses.get(line["id"], {})
         _keep(self._losses, line["id"], kept)

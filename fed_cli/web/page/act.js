@@ -2,9 +2,13 @@
 
 import { $, el, keyed, say } from "./dom.js";
 
+// What services are called on their buttons, by the end of their names.
 const WORDS = {
-  pause_training: { title: "training", on: "Pause training", off: "Resume training" },
-  new_sequence: { title: "sequence", call: "New sequence" },
+  pause_training: { on: "Pause training", off: "Resume training" },
+  new_sequence: { call: "New sequence" },
+  "replay/start": { call: "Start replay" },
+  "replay/stop": { call: "Stop replay" },
+  "replay/restart": { call: "Restart replay" },
 };
 
 let token = "";
@@ -17,7 +21,9 @@ export function show(services) {
   $("act").hidden = services === null;
   if (services === null) return;
   if (!list) build();
-  keyed(list, services, (one) => one.name, make);
+  keyed(list, groups(services), ([where]) => where, makeGroup, (node, [, of]) => {
+    keyed(node.lastElementChild, of, ({ service }) => service.name, makeButtons);
+  });
   none.hidden = services.length > 0;
   enable();
 }
@@ -37,18 +43,32 @@ function build() {
   $("act").append(el("h2", { id: "act-title" }, "Act"), form, none, list, result);
 }
 
-function make(service) {
-  const cut = service.name.lastIndexOf("/");
-  const [where, last] = [service.name.slice(0, cut) || "/", service.name.slice(cut + 1)];
-  const plain = last.replaceAll("_", " ");
-  const words = WORDS[last] ?? { on: `${plain}: on`, off: `${plain}: off`, call: plain };
+// [namespace, its services with their words] for each robot.
+function groups(services) {
+  const found = new Map();
+  for (const service of services) {
+    const known = Object.keys(WORDS).find((end) => service.name.endsWith(`/${end}`));
+    const end = known ?? service.name.slice(service.name.lastIndexOf("/") + 1);
+    const plain = end.replaceAll("_", " ");
+    const words = WORDS[known] ?? { on: `${plain}: on`, off: `${plain}: off`, call: plain };
+    const where = service.name.slice(0, -end.length - 1) || "/";
+    if (!found.has(where)) found.set(where, []);
+    found.get(where).push({ service, words, where });
+  }
+  return [...found];
+}
+
+function makeGroup([where]) {
+  return el("li", {}, el("strong", {}, where), el("span", { class: "buttons" }));
+}
+
+function makeButtons({ service, words, where }) {
   const button = (text, value) => {
     const node = el("button", { type: "button", "aria-label": `${text} of ${where}` }, text);
     node.addEventListener("click", () => act(service, value, `${text} of ${where}`));
     return node;
   };
-  const buttons = service.switch ? [button(words.on, true), button(words.off, false)] : [button(words.call)];
-  return el("li", {}, el("strong", {}, where), el("span", { class: "buttons" }, ...buttons));
+  return el("span", { class: "buttons" }, ...(service.switch ? [button(words.on, true), button(words.off, false)] : [button(words.call)]));
 }
 
 function enable() {

@@ -22,12 +22,19 @@ def test_losses_by_round_hold_the_last_word_of_each_robot_in_each_round() -> Non
     assert list(state.losses_by_round()) == [1, 2]
 
 
+def test_losses_of_the_run_before_are_not_those_of_a_new_one() -> None:
+    state = FleetState()
+    for line in ({"kind": "fleet", "run": "new", "round": 1}, robot("a", 8, 3.0), robot("a", 1, 9.0)):
+        state.add(line)
+    assert state.losses_by_round() == {1: {"a": 9.0}}
+
+
 def test_only_choices_of_the_present_run_are_served() -> None:
     state = FleetState()
     for source, run in (("/b", "new"), ("/a", "old")):
         state.add({"kind": "selection", "source": source, "run": run})
     assert [source for source, _ in state.served()] == ["/a", "/b"]
-    state.add({"kind": "fleet", "run": "new"})
+    state.add({"kind": "fleet", "run": "new", "round": 1})
     assert [source for source, _ in state.served()] == ["/b"]
 
 
