@@ -33,8 +33,10 @@ def play(
 
     from fed_cli.fleetrun.playing import BAG, find_frames
     from fed_cli.fleetrun.playing import play as play_it
+    from fed_cli.health.ros import require
     from fed_cli.recorded.drawn import Wanted, draw_bag
 
+    require("fedperc play")
     console = Console(soft_wrap=True)
     topics = {name: topic for name, topic in (("colour", colour), ("depth", depth), ("info", info)) if topic}
     played = find_frames(recording, {"start": start, "step": every, "topics": topics})

@@ -121,14 +121,20 @@ def test_version_and_whole_doctor_as_processes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("verb", "named"), [("demo", "fedperc demo"), ("top", "watching a fleet"), ("dashboard", "watching a fleet")]
+    ("verb", "named"),
+    [
+        ("demo", "fedperc demo"),
+        ("play my_bag", "fedperc play"),
+        ("top", "watching a fleet"),
+        ("dashboard", "watching a fleet"),
+    ],
 )
 def test_verbs_that_start_nodes_refuse_to_without_ros(
     verb: str, named: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setitem(sys.modules, "rclpy", None)
     monkeypatch.chdir(tmp_path)
-    told = RUNNER.invoke(app, [verb])
+    told = RUNNER.invoke(app, verb.split())
     assert (told.exit_code, told.stderr) == (
         2,
         f"error: {named} runs on ROS 2, and rclpy cannot be imported here; "
