@@ -25,7 +25,7 @@ def everyone(block: Floats) -> Floats:
 
 def apart(*points: float) -> Floats:
     """Return the squared distances of points on a line."""
-    return np.square(np.subtract.outer(points, points))
+    return np.asarray(np.square(np.subtract.outer(points, points)))
 
 
 @pytest.mark.parametrize(
