@@ -52,7 +52,7 @@ REFUSALS = {
     "UNKNOWN_ROBOT": "nothing; the robot has to register first and does so by itself",
     "BAD_NAME": "use letters, digits and `_` in the robot id, a letter first",
     "NOT_READY": "nothing; the robot asks again",
-    "QUARANTINED": "find out why its updates were refused, mend that, then call the service `<fleet_ns>/readmit/<robot_id>`",
+    "QUARANTINED": "mend why its updates were refused, then call the service `<fleet_ns>/readmit/<robot_id>`",
 }
 
 #: What to do about a kind of error that a message does not say better, by name of its class.
