@@ -12,6 +12,10 @@ from fed_cli.main import app
 if TYPE_CHECKING:
     from fed_core.fleet import FleetConfig
 
+KeepUpdates = Annotated[
+    bool, typer.Option("--keep-updates", help="Keep all updates and models of all rounds, for fedperc verify.")
+]
+
 
 @app.command()
 def simulate(
@@ -29,9 +33,7 @@ def simulate(
         typer.Option(help="Strategy, with its default options; default: the fleet file's."),
     ] = None,
     threads: Annotated[int, typer.Option(min=1, help="CPU threads of training; they change the last bits.")] = 2,
-    keep_updates: Annotated[
-        bool, typer.Option("--keep-updates", help="Keep all updates and models of all rounds, for fedperc verify.")
-    ] = False,
+    keep_updates: KeepUpdates = False,
     engine: EngineName = LOCAL,
     workers: Workers = None,
     gpus_per_robot: GpusPerRobot = None,

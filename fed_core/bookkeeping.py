@@ -80,6 +80,7 @@ class RunBook:
             clusters=row.clusters if row else {},
             reports=tuple(reports),
             counts=self._journal.counts(),
+            quarantine=self._journal.quarantine(),
         )
 
     def initial(self) -> ev.InitialModel | None:
@@ -98,6 +99,10 @@ class RunBook:
         """Keep a robot and its descriptor."""
         registration = effect.registration
         self._journal.save_robot(registration.robot_id, to_tree(registration), effect.descriptor)
+
+    def save_quarantine(self, effect: ev.SaveQuarantine) -> None:
+        """Keep why a robot is set aside, or that it is no more."""
+        self._journal.save_quarantine(effect.robot_id, effect.text)
 
     def save_update(self, effect: ev.SaveUpdate) -> None:
         """Count an update."""

@@ -27,6 +27,7 @@ class Refusal(IntEnum):
     UNKNOWN_ROBOT = 14
     BAD_NAME = 15  # robot id is not a valid ROS name
     NOT_READY = 16  # the aggregator still builds its initial model; ask again
+    QUARANTINED = 17  # set aside after refused updates; an operator can readmit it
 
 
 class FedError(Exception):

@@ -159,6 +159,7 @@ class FlowerAggregator:
             ev.ReplyRegistration: lambda e: None,  # a refusal is logged
             ev.SaveInitialModel: lambda e: self.book.save_initial(e.model),
             ev.SaveRobot: self.book.save_robot,
+            ev.SaveQuarantine: self.book.save_quarantine,
             ev.CheckUpdate: lambda e: self._queue.append(self.book.check(e)),
             ev.SaveUpdate: self.book.save_update,
             ev.StartAggregation: self._aggregate,

@@ -29,6 +29,7 @@ from fed_nodes.convert import fleet as convert
 from fed_nodes.diagnostics import Diagnostics
 from fed_nodes.host import RoleHost, fetch_for, guarded
 from fed_nodes.presence import OtherAggregators
+from fed_nodes.readmission import Readmission
 from fed_nodes.timers import steady_timer
 from fed_nodes.training.jobs import Jobs
 
@@ -110,6 +111,7 @@ class AggregatorNode(Node):
             ev.ReplyRegistration: self._reply_with,
             ev.SaveInitialModel: lambda e: self._book.save_initial(e.model),
             ev.SaveRobot: self._book.save_robot,
+            ev.SaveQuarantine: self._book.save_quarantine,
             ev.SaveUpdate: self._book.save_update,
             ev.CommitRound: self._book.commit,
             ev.FetchBlob: self._fetch,
@@ -130,6 +132,7 @@ class AggregatorNode(Node):
         ):
             self.create_subscription(kind, f"{fleet}/{topic}", guarded(self, reader, post), profile)
         self.create_service(RegisterRobot, f"{fleet}/register", self._on_register)
+        self._readmission = Readmission(self, fleet, lambda robot_id: post(ev.Readmit(robot_id)))
         self._others = OtherAggregators(self, fleet, self._settings.run)
         steady_timer(self, 1.0, self._on_tick)
 
@@ -183,6 +186,7 @@ class AggregatorNode(Node):
 
     def _publish_status(self, effect: ev.PublishFleetStatus) -> None:
         self._last_status = effect.status
+        self._readmission.follow(effect.status)
         channel = self._channel
         self._statuses.publish(
             convert.fleet_to_msg(effect.status, sent_bytes=channel.sent_bytes, received_bytes=channel.received_bytes)

@@ -143,6 +143,7 @@ def _fleet(msg: FleetStatus) -> dict[str, Any]:
             "updates": r.updates,
             "refused": r.refused,
             "last_text": r.last_text,
+            "quarantine": r.quarantine,
         }
         for r in msg.robots
     ]

@@ -266,7 +266,8 @@ Absolute names are those of the fleet, below the parameter `<fleet_ns>` (`/fleet
 robots tell each other, and ROS's own `/diagnostics` and `/tf_static`. Messages and services are told in `msgs/`. With
 `reliable_sensors` (readers) and `reliable` (replay), sensor topics use `SENSORS_RELIABLE` instead; `clock` stays as it
 is. `inference` is a lifecycle node and has the usual services of one; `score` publishes as `replay` does, calls
-`new_sequence` and reads `selection` and `depth/image`, `occupancy` or `detections/markers`.
+`new_sequence` and reads `selection` and `depth/image`, `occupancy` or `detections/markers`. For each robot that is set
+aside (`quarantine_after`), and only then, `aggregator` serves `<fleet_ns>/readmit/<robot>`, a `std_srvs/srv/Trigger`.
 
 ## Conventions
 

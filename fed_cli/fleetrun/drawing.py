@@ -17,7 +17,14 @@ _MB = 1e6
 _MOST_DOTS = 16
 #: Widths from which on there is room for longer bars, and for what robots say.
 _ROOMY, _WIDE = 100, 120
-_COLOURS = {"failed": "red", "away": "yellow", "training": "cyan", "reported": "green", "finished": "green"}
+_COLOURS = {
+    "failed": "red",
+    "set aside": "red",
+    "away": "yellow",
+    "training": "cyan",
+    "reported": "green",
+    "finished": "green",
+}
 _LEFT = ("robot", "doing", "", "history", "says")
 #: Lists of selections and faults are at most this long.
 _MOST_SELECTIONS, _MOST_FAULTS = 4, 5
@@ -130,7 +137,7 @@ def _row(state: FleetState, canvas: Canvas, name: str, member: dict[str, Any], e
     losses = state.losses(name)
     return {
         "robot": name if canvas.width >= _WIDE else _short(name, 16),
-        "doing": "away" if member and not member["alive"] else robot.get("phase", "registered"),
+        "doing": _doing(member, robot),
         "": canvas.marks.bar(robot.get("progress"), 16 if roomy else 8),
         "loss": "" if loss is None else f"{loss:.3f}" if loss < 10 else f"{loss:.3g}",
         "history": canvas.marks.sparkline(losses, 20 if roomy else 10) if len(losses) > 1 else "",
@@ -141,6 +148,12 @@ def _row(state: FleetState, canvas: Canvas, name: str, member: dict[str, Any], e
         "clusters": _clusters(canvas, clusters, every),
         "says": robot.get("text", "") if canvas.width >= _WIDE else "",
     }
+
+
+def _doing(member: dict[str, Any], robot: dict[str, Any]) -> str:
+    if member.get("quarantine"):
+        return "set aside"
+    return "away" if member and not member["alive"] else str(robot.get("phase", "registered"))
 
 
 def _clusters(canvas: Canvas, clusters: Sequence[int], every: Sequence[int]) -> str:

@@ -61,7 +61,16 @@ def play(
 def fleet_line(status: FleetStatus) -> dict[str, Any]:
     """Return a fleet's status as the monitor would write it; nothing travels, so no bytes are counted."""
     robots = [
-        {"id": r.robot_id, "alive": r.alive, "reported": r.reported, "clusters": list(r.clusters), "updates": r.updates}
+        {
+            "id": r.robot_id,
+            "alive": r.alive,
+            "reported": r.reported,
+            "clusters": list(r.clusters),
+            "updates": r.updates,
+            "refused": r.refused,
+            "last_text": r.last_text,
+            "quarantine": r.quarantine,
+        }
         for r in status.robots
     ]
     return {

@@ -3,7 +3,7 @@
 registering -> describing -> aggregating (round 0) -> [training -> aggregating] x rounds -> finished
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -15,12 +15,13 @@ from fed_core.roles.messages import (
     FleetStatus,
     Registration,
     RegistrationReply,
-    RobotState,
     RobotStatus,
     RunConfig,
     SequenceDescriptor,
     UpdateReport,
 )
+from fed_core.roles.pending import PendingUpdates
+from fed_core.roles.quarantine import Quarantine
 from fed_core.similarity import descriptors
 from fed_core.types import ModelSignature
 
@@ -57,8 +58,9 @@ class Aggregator:
         self._members = saved.restored(now_s)
         self._plan = saved.plan
         self._clusters = dict(saved.clusters)
+        self._quarantine = Quarantine(config.quarantine_after, saved.quarantine)
         self._counted = {r.robot_id: r for r in saved.reports}
-        self._pending: dict[str, tuple[UpdateReport, set[str]]] = {}
+        self._pending = PendingUpdates()
         self._planned = set(saved.plan.robots) if saved.plan else set()
         self._aggregating = False
         self._failed = ""
@@ -80,6 +82,7 @@ class Aggregator:
             ev.RoundOutcome: self._on_outcome,
             ev.JobFailed: self._on_job_failed,
             ev.LimitsChanged: self._on_limits,
+            ev.Readmit: self._on_readmit,
             ev.Tick: self._on_tick,
         }
 
@@ -97,11 +100,6 @@ class Aggregator:
         """Why the run cannot go on; empty while it can."""
         return self._failed
 
-    @property
-    def robot_ids(self) -> tuple[str, ...]:
-        """Registered robots, sorted."""
-        return tuple(sorted(self._members))
-
     # ---- start ---------------------------------------------------------------------------------------------------
 
     def _on_initial(self, event: ev.InitialModel, now_s: float) -> list[ev.Effect]:
@@ -111,7 +109,8 @@ class Aggregator:
     def _on_registration(self, event: Registration, now_s: float) -> list[ev.Effect]:
         member = self._members.get(event.robot_id)
         rival = member is not None and member.registration.instance != event.instance and self._alive(member, now_s)
-        code, text = judge_registration(event, self._run, self._model, rival=rival)
+        why = self._quarantine.why(event.robot_id)
+        code, text = judge_registration(event, self._run, self._model, rival=rival, quarantine=why)
         reply = RegistrationReply(code, text, self._run_id, self._kind or "")
         effects: list[ev.Effect] = []
         if code is not Refusal.ACCEPTED:
@@ -129,7 +128,7 @@ class Aggregator:
             effects.append(ev.Log("info", f"robot {event.robot_id} joined with {event.num_samples} samples"))
         elif member.registration.instance != event.instance:
             effects.append(ev.Log("warning", f"another installation takes the place of silent robot {event.robot_id}"))
-            effects += self._drop_pending(event.robot_id)  # its update was the old one's
+            effects += self._pending.drop(event.robot_id)  # its update was the old one's
         member.registration, member.heard_s = event, now_s
         return [*effects, ev.SaveRobot(event, member.descriptor)]
 
@@ -170,23 +169,16 @@ class Aggregator:
         if code is Refusal.ALREADY_COUNTED:
             return []  # reports are latched: the same one arrives again after every restart
         if code is not Refusal.ACCEPTED:
-            return self._refuse(event.robot_id, code, text)
+            return self._refuse_update(event.robot_id, code, text, now_s)
         self._members[event.robot_id].heard_s = now_s
-        wanted = {blob.digest: blob for blob in event.blobs.values()}
-        stale = self._drop_pending(event.robot_id, keep=set(wanted))
-        self._pending[event.robot_id] = (event, set(wanted))
-        return [*stale, *(ev.FetchBlob(blob, event.robot_id) for blob in wanted.values())]
-
-    def _drop_pending(self, *robot_ids: str, keep: Collection[str] = ()) -> list[ev.Effect]:
-        """Forget updates that are being read; fetches that nobody else waits for are cancelled."""
-        gone = [self._pending.pop(robot_id)[1] for robot_id in robot_ids if robot_id in self._pending]
-        wanted = set().union(keep, *(missing for _, missing in self._pending.values()))
-        return [ev.CancelFetch(digest) for digest in sorted(set().union(*gone) - wanted)]
+        return self._pending.read(event)
 
     def _judge_report(self, event: UpdateReport) -> tuple[Refusal, str]:
         member = self._members.get(event.robot_id)
         if member is None or member.registration.instance != event.instance:
             return Refusal.UNKNOWN_ROBOT, "update of a robot that is not registered"
+        if event.robot_id in self._quarantine:
+            return Refusal.QUARANTINED, self._quarantine.why(event.robot_id)
         if event.round <= member.last_round:
             return Refusal.ALREADY_COUNTED, f"already counted in round {event.round}"
         if self._plan is None or event.round != self._plan.round or self.finished:
@@ -198,8 +190,8 @@ class Aggregator:
             return Refusal.NOT_A_PARTICIPANT, f"not a participant of round {event.round}"
         if self._aggregating:
             return Refusal.WRONG_ROUND, f"round {event.round} is already closed"
-        pending = self._pending.get(event.robot_id)
-        if pending and pending[0].blobs == event.blobs:
+        pending = self._pending.report(event.robot_id)
+        if pending and pending.blobs == event.blobs:
             return Refusal.ALREADY_COUNTED, "already being read"
         size = sum(blob.size_bytes for blob in event.blobs.values())
         if size > self._config.max_update_bytes:
@@ -207,30 +199,23 @@ class Aggregator:
         return Refusal.ACCEPTED, ""
 
     def _on_blob(self, event: ev.BlobReady, now_s: float) -> list[ev.Effect]:
-        effects: list[ev.Effect] = []
-        for report, missing in self._pending.values():
-            if event.digest in missing:
-                missing.discard(event.digest)
-                if not missing:
-                    effects.append(ev.CheckUpdate(report))
-        return effects
+        return [ev.CheckUpdate(report) for report in self._pending.arrived(event.digest)]
 
     def _on_blob_failed(self, event: ev.BlobFailed, now_s: float) -> list[ev.Effect]:
-        losers = [robot_id for robot_id, (_, missing) in self._pending.items() if event.digest in missing]
         effects: list[ev.Effect] = []
-        for robot_id in losers:
-            self._pending[robot_id][1].discard(event.digest)
-            effects += self._drop_pending(robot_id) + self._refuse(robot_id, event.code, event.text)
+        for robot_id in self._pending.lost(event.digest):
+            effects += self._pending.drop(robot_id)
+            effects += self._refuse_update(robot_id, event.code, event.text, now_s)
         return effects
 
     def _on_checked(self, event: ev.UpdateChecked, now_s: float) -> list[ev.Effect]:
         report = event.report
-        pending = self._pending.get(report.robot_id)
-        if pending is None or pending[0] != report:
+        if self._pending.report(report.robot_id) != report:
             return []  # the round closed meanwhile, or the robot sent another one
-        del self._pending[report.robot_id]
+        self._pending.done(report.robot_id)
         if event.code is not Refusal.ACCEPTED:
-            return self._refuse(report.robot_id, event.code, event.text)
+            return self._refuse_update(report.robot_id, event.code, event.text, now_s)
+        self._quarantine.accepted(report.robot_id)
         self._counted[report.robot_id] = report
         member = self._members[report.robot_id]
         member.updates, member.last_round = member.updates + 1, report.round
@@ -240,15 +225,15 @@ class Aggregator:
     def _close_if_complete(self, now_s: float) -> list[ev.Effect]:
         if self._plan is None or self.finished or self._aggregating or self._failed:
             return []
-        waiting = set(self._plan.participants) - set(self._counted)
         late = self._config.round_deadline_s > 0 and now_s - self._round_start_s >= self._config.round_deadline_s
-        if waiting and not (late and len(self._counted) >= self._config.min_updates):
+        enough = len(self._counted) >= min(self._config.min_updates, len(self._plan.participants))
+        if not enough or (self._awaited() and not late):
             return []
-        return [*self._drop_pending(*list(self._pending)), *self._aggregate(self._plan.round, now_s)]
+        return [*self._pending.drop_all(), *self._aggregate(self._plan.round, now_s)]
 
     def _aggregate(self, number: int, now_s: float) -> list[ev.Effect]:
         self._aggregating = True
-        ready = sorted(r for r, m in self._members.items() if self._described(m))
+        ready = sorted(r for r, m in self._members.items() if self._described(m) and r not in self._quarantine)
         alive = [r for r in ready if self._alive(self._members[r], now_s)]
         reports = tuple(self._counted[r] for r in sorted(self._counted))
         joined = tuple(r for r in ready if r not in self._planned) if number else ()
@@ -259,7 +244,7 @@ class Aggregator:
         self._aggregating = False
         self._plan, self._clusters = event.plan, dict(event.clusters)
         self._planned = set(event.plan.robots)
-        self._counted, self._pending = {}, {}
+        self._counted, self._pending = {}, PendingUpdates()
         self._round_start_s = now_s
         done = f"run {self._run_id} finished" if event.plan.finished else f"round {event.plan.round} begins"
         warnings = event.log.get("warnings")
@@ -316,6 +301,27 @@ class Aggregator:
             member.last_code, member.last_text = code, text
         return [ev.Log("warning", f"dropped a message of {robot_id!r} ({code.name}): {text}")]
 
+    def _refuse_update(self, robot_id: str, code: Refusal, text: str, now_s: float) -> list[ev.Effect]:
+        """Refuse an update; one too many sets its robot aside, and the round waits for it no more."""
+        effects = self._refuse(robot_id, code, text)
+        if not (why := self._quarantine.refused(robot_id, code, text)):
+            return effects
+        effects += [ev.Log("error", f"robot {robot_id!r} is {why}"), ev.SaveQuarantine(robot_id, why)]
+        return [*effects, *self._pending.drop(robot_id), *self._close_if_complete(now_s), self._status(now_s)]
+
+    def _on_readmit(self, event: ev.Readmit, now_s: float) -> list[ev.Effect]:
+        if not self._quarantine.readmit(event.robot_id):
+            return []
+        if member := self._members.get(event.robot_id):
+            member.last_code, member.last_text = Refusal.ACCEPTED, ""
+        told = ev.Log("info", f"robot {event.robot_id!r} is taken back; it trains again from the next round on")
+        return [told, ev.SaveQuarantine(event.robot_id, ""), self._status(now_s)]
+
+    def _awaited(self) -> set[str]:
+        """Return the robots whose update this round still waits for."""
+        asked = self._plan.participants if self._plan else ()
+        return {robot_id for robot_id in asked if robot_id not in self._counted and robot_id not in self._quarantine}
+
     def _with_deadline(self, now_s: float) -> FleetPlan:
         if self._plan is None:
             raise ValueError("there is no plan yet")
@@ -354,7 +360,9 @@ class Aggregator:
         if phase == "describing":
             return "descriptors of " + ", ".join(r for r, m in self._members.items() if not self._described(m))
         if phase == "training" and self._plan is not None:
-            rest = sorted(set(self._plan.participants) - set(self._counted))
+            rest = sorted(self._awaited())
+            if not rest:
+                return f"updates, {len(self._counted)} of at least {self._config.min_updates}; the others are set aside"
             away = [r for r in rest if not self._alive(self._members[r], now_s)]
             return "updates of " + ", ".join(r + (" (away)" if r in away else "") for r in rest)
         return ""
@@ -365,16 +373,12 @@ class Aggregator:
     def fleet_status(self, now_s: float) -> FleetStatus:
         """Return the state of the whole fleet at monotonic time ``now_s`` [s]."""
         states = tuple(
-            RobotState(
-                robot_id=robot_id,
+            member.state(
                 alive=self._alive(member, now_s),
                 described=self._described(member),
                 reported=robot_id in self._counted,
                 clusters=self._clusters.get(robot_id, ()),
-                updates=member.updates,
-                refused=member.refused,
-                last_code=member.last_code,
-                last_text=member.last_text,
+                quarantine=self._quarantine.why(robot_id),
             )
             for robot_id, member in sorted(self._members.items())
         )

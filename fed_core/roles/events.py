@@ -76,6 +76,13 @@ class LimitsChanged:
 
 
 @dataclass(frozen=True)
+class Readmit:
+    """An operator takes a robot back that was set aside."""
+
+    robot_id: str
+
+
+@dataclass(frozen=True)
 class RoundOutcome:
     """What a strategy returned for a round (or at the start, round 0), with its tensors stored as blobs."""
 
@@ -220,6 +227,14 @@ class SaveRobot:
 
     registration: Registration
     descriptor: Descriptor | None
+
+
+@dataclass(frozen=True)
+class SaveQuarantine:
+    """Keep in the journal why a robot is set aside; "" = it is no more."""
+
+    robot_id: str
+    text: str
 
 
 @dataclass(frozen=True)

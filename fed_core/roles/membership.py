@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from fed_core.config import check, option
 from fed_core.errors import ConfigError, Refusal
 from fed_core.roles.events import InitialModel, RoundOutcome
-from fed_core.roles.messages import FleetPlan, Registration, RunConfig, UpdateReport
+from fed_core.roles.messages import FleetPlan, Registration, RobotState, RunConfig, UpdateReport
 from fed_core.types import PROTOCOL_VERSION, Descriptor, ModelSignature
 
 _ROBOT_ID = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,62}")
@@ -31,6 +31,13 @@ class AggregatorConfig:
     )
     max_update_bytes: int = option(
         4_000_000_000, help="largest update that is read", unit="bytes", low=1, high=100_000_000_000
+    )
+    quarantine_after: int = option(
+        5,
+        help="refused updates in a row after which a robot is set aside; 0 = never",
+        unit="count",
+        low=0,
+        high=100_000,
     )
     keep_updates: bool = option(
         False, help="keep all updates and models of all rounds, so that `fedperc verify` can derive the run again"
@@ -57,6 +64,23 @@ class Member:
     last_code: Refusal = Refusal.ACCEPTED
     last_text: str = ""
 
+    def state(
+        self, *, alive: bool, described: bool, reported: bool, clusters: tuple[int, ...], quarantine: str
+    ) -> RobotState:
+        """Return what the fleet is told of it."""
+        return RobotState(
+            robot_id=self.registration.robot_id,
+            alive=alive,
+            described=described,
+            reported=reported,
+            clusters=clusters,
+            updates=self.updates,
+            refused=self.refused,
+            last_code=self.last_code,
+            last_text=self.last_text,
+            quarantine=quarantine,
+        )
+
 
 @dataclass(frozen=True)
 class Snapshot:
@@ -68,6 +92,7 @@ class Snapshot:
     clusters: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     reports: tuple[UpdateReport, ...] = ()
     counts: Mapping[str, tuple[int, int]] = field(default_factory=dict)  # robot -> updates, last round
+    quarantine: Mapping[str, str] = field(default_factory=dict)  # robot -> why it is set aside
 
     def restored(self, now_s: float) -> dict[str, Member]:
         """Return the members; they count as heard at ``now_s``, so that a restart makes nobody seem away."""
@@ -89,7 +114,7 @@ def is_run_id(text: str) -> bool:
 
 
 def judge_registration(
-    event: Registration, run: RunConfig, model: ModelSignature | None, *, rival: bool
+    event: Registration, run: RunConfig, model: ModelSignature | None, *, rival: bool, quarantine: str = ""
 ) -> tuple[Refusal, str]:
     """Return ACCEPTED or why not, with the reason in words.
 
@@ -98,6 +123,7 @@ def judge_registration(
         run: what the run has in common.
         model: signature of the run's model, None while it is being built.
         rival: another live installation holds the same robot id.
+        quarantine: why the robot is set aside; "" = it is not.
     """
     if not is_robot_id(event.robot_id):
         return Refusal.BAD_NAME, ROBOT_ID_RULE
@@ -105,6 +131,8 @@ def judge_registration(
         return Refusal.WRONG_VERSION, f"protocol {event.protocol}, this aggregator speaks {PROTOCOL_VERSION}"
     if event.observer:
         return Refusal.ACCEPTED, "welcome"
+    if quarantine:
+        return Refusal.QUARANTINED, quarantine
     if event.task != run.task:
         return Refusal.WRONG_TASK, f"task {event.task!r}, this run trains {run.task!r}"
     if model is None:

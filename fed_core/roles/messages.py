@@ -217,6 +217,7 @@ class RobotState:
     refused: int
     last_code: Refusal
     last_text: str
+    quarantine: str = ""
 
 
 @dataclass(frozen=True)

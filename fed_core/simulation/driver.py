@@ -159,6 +159,7 @@ class Simulation:
             ev.ReplyRegistration: lambda _, e: self._reply(e.registration, e.reply),
             ev.SaveInitialModel: lambda _, e: self._book.save_initial(e.model),
             ev.SaveRobot: lambda _, e: self._book.save_robot(e),
+            ev.SaveQuarantine: lambda _, e: self._book.save_quarantine(e),
             ev.CheckUpdate: lambda _, e: self._post(AGGREGATOR, self._book.check(e)),
             ev.SaveUpdate: lambda _, e: self._book.save_update(e),
             ev.StartAggregation: self._aggregate,

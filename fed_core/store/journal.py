@@ -25,6 +25,7 @@ SCHEMA_VERSION = 2
 _SCHEMA = """
 CREATE TABLE runs (run_id TEXT PRIMARY KEY, schema INTEGER NOT NULL, created_s REAL NOT NULL, config TEXT NOT NULL);
 CREATE TABLE robots (robot_id TEXT PRIMARY KEY, registration TEXT NOT NULL, descriptor TEXT, tensors BLOB);
+CREATE TABLE quarantine (robot_id TEXT PRIMARY KEY, text TEXT NOT NULL);
 CREATE TABLE rounds (round INTEGER PRIMARY KEY, closed_s REAL NOT NULL, plan TEXT NOT NULL, memory TEXT NOT NULL,
                      clusters TEXT NOT NULL, log TEXT NOT NULL, inputs TEXT NOT NULL);
 CREATE TABLE updates (round INTEGER NOT NULL, robot_id TEXT NOT NULL, received_s REAL NOT NULL, report TEXT NOT NULL,
@@ -116,6 +117,17 @@ class Journal:
         """Return the registered robots by id."""
         rows = self._all("SELECT registration, descriptor, tensors FROM robots ORDER BY robot_id")
         return [RobotRow(json.loads(reg), _descriptor(head, tensors)) for reg, head, tensors in rows]
+
+    def save_quarantine(self, robot_id: str, text: str) -> None:
+        """Keep why a robot is set aside; "" = it is no more."""
+        if text:
+            self._write([("INSERT OR REPLACE INTO quarantine VALUES (?, ?)", (robot_id, text))])
+        else:
+            self._write([("DELETE FROM quarantine WHERE robot_id = ?", (robot_id,))])
+
+    def quarantine(self) -> dict[str, str]:
+        """Return the robots that are set aside, each with the reason."""
+        return dict(self._all("SELECT robot_id, text FROM quarantine ORDER BY robot_id"))
 
     def save_update(self, round_number: int, robot_id: str, report: Any, metrics: Mapping[str, float]) -> None:
         """Count an update; a second one of the same robot and round raises :class:`StoreError`."""

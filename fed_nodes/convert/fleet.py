@@ -259,6 +259,7 @@ def fleet_from_msg(msg: FleetStatusMsg) -> roles.FleetStatus:
             refused=r.refused,
             last_code=Refusal(r.last_code),
             last_text=r.last_text,
+            quarantine=r.quarantine,
         )
         for r in msg.robots
     )

@@ -7,20 +7,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fed_msgs.msg import FleetStatus, LayerMask, RobotStatus, RoundPlan, UpdateReport
-from fed_msgs.srv import RegisterRobot
+from fed_msgs.msg import FleetStatus, LayerMask, RobotStatus, RoundPlan
 
 from fed_core.errors import Refusal
-from fed_core.roles import messages as roles
-from fed_core.store.blobs import BlobStore
 from fed_core.strategies.base import make_strategy
-from fed_core.types import PROTOCOL_VERSION
-from fed_core.wire.codec import open_tensors, write_tensors
+from fed_core.wire.codec import open_tensors
 from fed_nodes import qos
-from fed_nodes.blobs import RosBlobChannel
-from fed_nodes.convert import fleet as convert
 from tests.core.data.nuscenes_trees import CAMERAS, write_scenes
 from tests.ros.fleets import Fleet
+from tests.ros.liar import Liar
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -115,43 +110,6 @@ def test_a_robot_whose_own_layers_are_damaged_says_so_and_the_round_goes_on(flee
     assert [(number, name) for number, name, _ in masks][-2:] == [(3, "day"), (3, "rain")]  # both count in round 3
 
 
-class Liar:
-    """A robot of the test's own process that can say anything."""
-
-    def __init__(self, fleet: Fleet, name: str) -> None:
-        self.name, self.watcher = name, fleet.watcher
-        node = self.watcher.node
-        self.store = BlobStore(fleet.folder / name)
-        self.channel = RosBlobChannel(node, self.store)
-        self.channel.serve(f"/{name}/read_blob")
-        self._reports = node.create_publisher(UpdateReport, "/fleet/updates", qos.LATCHED)
-        self._registrar: Any = node.create_client(RegisterRobot, "/fleet/register")
-
-    def register(self, digest: str) -> None:
-        registration = roles.Registration(
-            robot_id=self.name, instance="x", observer=False, protocol=PROTOCOL_VERSION, software="", task="detection",
-            architecture="cmt_tiny", model_digest=digest, num_samples=5, blob_service=f"/{self.name}/read_blob",
-        )  # fmt: skip
-        self.watcher.until(self._registrar.service_is_ready, 60.0)
-
-        def accepted() -> bool:
-            answer = self.watcher.call(self._registrar, convert.registration_to_request(registration))
-            assert answer.code in (Refusal.ACCEPTED, Refusal.NOT_READY), answer.text
-            return bool(answer.code == Refusal.ACCEPTED)
-
-        self.watcher.until(accepted, 60.0)
-
-    def report(self, plan: RoundPlan, tensors: Any, mask: np.ndarray, digest: str) -> None:
-        path = self.store.scratch()
-        write_tensors(path, tensors)
-        report = roles.UpdateReport(
-            robot_id=self.name, instance="x", run_id=plan.run_id, round=plan.round, config_digest=plan.config_digest,
-            num_samples=5, loss=1.0, seconds=1.0, blobs={"weights": self.store.put_file(path)}, mask=mask,
-            model_digest=digest,
-        )  # fmt: skip
-        self._reports.publish(convert.report_to_msg(report))
-
-
 def test_a_mask_of_another_model_is_refused_by_number_and_the_round_goes_on(fleet: Fleet) -> None:
     from fed_models import build, signature
 
@@ -162,7 +120,7 @@ def test_a_mask_of_another_model_is_refused_by_number_and_the_round_goes_on(flee
     watch(fleet)
     fleet.watcher.watch(RoundPlan, "/fleet/round", qos.LATCHED)
     start(fleet, rounds=1, names=("day",))
-    liar = Liar(fleet, "liar")
+    liar = Liar(fleet, "liar", "detection", "cmt_tiny")
     try:
         liar.register(signed.digest)
         plan = fleet.watcher.wait("/fleet/round", lambda m: m.round == 1, 90.0)
