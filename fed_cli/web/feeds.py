@@ -21,6 +21,8 @@ from fed_core.study.report.document import Block, Paragraph, Picture, Table
 Tree = dict[str, Any]
 #: How often a live state is new even if nobody said anything [s].
 _TIME_S = 2.0
+#: How long a picture is there after a newer one has come [s].
+_KEPT_S = 10.0
 
 
 class Feed(Protocol):
@@ -52,7 +54,7 @@ class LiveFeed:
 
     def __init__(self, monitor: MonitorReader, what: Watch) -> None:
         self._monitor, self._what = monitor, what
-        self._pictures: dict[str, Shown] = {}
+        self._pictures: dict[str, tuple[Shown, float]] = {}
         self._read: dict[str, tuple[str, Shown | None]] = {}
 
     def version(self) -> object:
@@ -70,8 +72,8 @@ class LiveFeed:
             return {one["name"]: one["type"] for one in self._monitor.state.services}
 
     def picture(self, digest: str) -> Shown | None:
-        """Return one of the newest pictures."""
-        return self._pictures.get(digest)
+        """Return one of the newest pictures, or one that a slow browser asks for a little late."""
+        return self._pictures.get(digest, (None, 0.0))[0]
 
     def tree(self) -> Tree:
         """Return the newest state of the fleet."""
@@ -97,7 +99,9 @@ class LiveFeed:
             read[name] = before if before and before[0] is line["image"] else (line["image"], read_picture(line))
         self._read = read
         shown = [one for _, (_, one) in sorted(read.items()) if one is not None]
-        self._pictures = {one.digest: one for one in shown}
+        now_s = time.monotonic()
+        named = {**self._pictures, **{one.digest: (one, now_s) for one in shown}}
+        self._pictures = {digest: told for digest, told in named.items() if now_s - told[1] <= _KEPT_S}
         return shown
 
     def _domain(self) -> str:

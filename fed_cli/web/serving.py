@@ -4,6 +4,7 @@ import errno
 import signal
 import socket
 import sys
+import threading
 import webbrowser
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -99,7 +100,8 @@ def _run(
     if acting is not None and not local:
         say(f"warning: the token travels unencrypted to {place.host}; use an SSH tunnel or a proxy with TLS")
     if place.browser:
-        webbrowser.open(address)
+        # A browser in the terminal ends when its user has seen enough.
+        threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
     with _hang_up_ends(server):
         server.run(sockets=[listening])
     if dashboard.hub.failure is not None:

@@ -41,10 +41,10 @@ def test_a_live_fleet_in_a_browser(told: Watcher, ros_process: Callable[..., Ros
     tab.shows("#title", "yard")
     tab.shows('#robots-rows tr:nth-child(1) td[data-title="Loss"]', "0.750")
     assert tab.texts("#robots-rows .pill") == ["reported", "away"]
-    tab.page.wait_for_function("document.querySelectorAll('#faults-list li').length === 3")
+    tab.page.wait_for_function("() => document.querySelectorAll('#faults-list li').length === 3")
     assert tab.texts("#faults-list strong") == ["/spot1/inference", "spot2", "spot2"]
     tab.shows("#serving-table tbody th", "/spot1")
-    tab.page.wait_for_function("document.querySelector('#pictures img')?.naturalWidth > 0")
+    tab.page.wait_for_function("() => document.querySelector('#pictures img')?.naturalWidth > 0")
     assert tab.page.locator("#pictures img").get_attribute("alt") == "/spot1: depth"
 
     tab.page.fill("#token", "correct-horse")

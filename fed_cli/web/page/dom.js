@@ -32,16 +32,24 @@ export function mark(node, name, value) {
   else if (node.getAttribute(name) !== String(value)) node.setAttribute(name, value === true ? "" : value);
 }
 
-// Keeps one child for each item: the same node for the same key, so that focus stays where it is.
+// Keeps one child for each item: the same node for the same key, so that focus stays where it is. Items of equal keys
+// are told apart by their order.
 export function keyed(parent, items, key, make, update) {
   const before = new Map([...parent.children].map((node) => [node.dataset.key, node]));
+  const seen = new Map();
+  const named = items.map((item) => {
+    const plain = String(key(item));
+    const times = seen.get(plain) ?? 0;
+    seen.set(plain, times + 1);
+    return [`${times} ${plain}`, item];
+  });
+  // What goes leaves first: a node that is moved would lose the focus.
+  const kept = new Set(named.map(([name]) => name));
+  for (const [name, node] of before) if (!kept.has(name)) node.remove();
   let place = parent.firstElementChild;
-  for (const item of items) {
-    const name = String(key(item));
+  for (const [name, item] of named) {
     let node = before.get(name);
-    if (node) {
-      before.delete(name);
-    } else {
+    if (!node) {
       node = make(item);
       node.dataset.key = name;
     }
@@ -49,7 +57,6 @@ export function keyed(parent, items, key, make, update) {
     if (node === place) place = place.nextElementSibling;
     else parent.insertBefore(node, place);
   }
-  for (const node of before.values()) node.remove();
 }
 
 // A table of texts, built anew only where something in it changed. Columns: {title, numeric}; rows: arrays of

@@ -79,7 +79,7 @@ function showOverview(run) {
     ["Robots", run.members < run.expected ? `${run.members} of ${run.expected}` : String(run.members)],
     ["Reported", run.phase === "training" || run.phase === "aggregating" ? `${run.reported} of ${run.members}` : ""],
     ["Time left", run.deadline_left_s === null ? "" : duration(run.deadline_left_s)],
-    ["Moved", bytes(run.moved_bytes)],
+    ["Data moved", bytes(run.moved_bytes)],
     ["Waits for", run.waiting_for],
   ].filter(([, value]) => value);
   keyed($("facts"), facts, ([name]) => name, ([name]) => el("div", {}, el("dt", {}, name), el("dd", {}, el("span"))), (node, [, value, phase]) => {

@@ -102,6 +102,16 @@ def test_other_machines_may_look_under_any_name(folder: Path, start: Starter) ->
     connection.close()
 
 
+def test_it_opens_a_browser_where_asked(folder: Path, start: Starter, tmp_path: Path) -> None:
+    opened = tmp_path / "opened"
+    os.mkfifo(opened)
+    program = tmp_path / "browser"
+    program.write_text(f'#!/bin/sh\necho "$1" > {opened}\n')
+    program.chmod(0o755)
+    process = start(folder, "--port", 0, "--open", BROWSER=str(program))
+    assert opened.read_text() == f"http://127.0.0.1:{port_of(process)}/\n"
+
+
 def test_a_port_in_use_is_one_line(folder: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]

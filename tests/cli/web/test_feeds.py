@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from fed_cli.fleetrun.watching import Watch
+from fed_cli.web import feeds
 from fed_cli.web.feeds import FolderFeed, LiveFeed
 from fed_core.errors import DataError, FedError
 from tests.cli.reports.folders import run_config, write_run
@@ -126,14 +127,20 @@ def test_a_live_fleet(monitor: FakeMonitor, tmp_path: Path) -> None:
     assert found is not None and (found.data, found.mime) == (data, "image/png")
 
 
-def test_the_newest_picture_takes_the_place_of_the_one_before(monitor: FakeMonitor, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kept_s", [10.0, -1.0])
+def test_a_picture_stays_for_slow_browsers_a_little(
+    monitor: FakeMonitor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kept_s: float
+) -> None:
     feed = LiveFeed(monitor.reader, Watch())
     digests = []
     for colour in ((10, 20, 30), (200, 20, 30)):
         monitor.say(picture(png(tmp_path / "a.png", colour)))
         digests += [one["digest"] for one in feed.tree()["pictures"]]
     assert len(set(digests)) == 2
-    assert feed.picture(digests[0]) is None and feed.picture(digests[1]) is not None
+    monkeypatch.setattr(feeds, "_KEPT_S", kept_s)
+    monitor.say(picture(b"no picture"))
+    assert feed.tree()["pictures"] == []
+    assert [feed.picture(digest) is not None for digest in digests] == [kept_s > 0, kept_s > 0]
 
 
 @pytest.mark.parametrize("more", [{"mime": "image/svg+xml"}, {"mime": "image/jpeg"}, {"image": "no base64!"}])

@@ -107,13 +107,13 @@ def test_figures_of_a_live_fleet_move(tab: Opener, live: Served, monitor: FakeMo
     assert one.texts("#faults-list strong") == ["cat"]
     assert one.texts("#clusters-table tbody tr:first-child td") == ["·", "·"]  # cat is in none
     assert one.texts("#serving-table tbody td")[:3] == ["sequence_1", "cluster 1", "1"]
-    one.page.wait_for_function("document.querySelector('#pictures img')?.naturalWidth === 320")
+    one.page.wait_for_function("() => document.querySelector('#pictures img')?.naturalWidth === 320")
 
     monitor.say(robot("bob", loss=0.5), fleet(member("ann"), member("bob"), member("cat"), round=3))
 
     one.shows("#rounds-text", "round 3 of 5")
     one.shows('#robots-rows tr:nth-child(2) td[data-title="Loss"]', "0.500")
-    one.page.wait_for_function("!document.querySelector('#faults-list li')")
+    one.page.wait_for_function("() => !document.querySelector('#faults-list li')")
     assert one.page.title() == "yard · round 3/5"
     assert one.complaints == []
 
@@ -132,7 +132,7 @@ def test_it_fits_a_narrow_screen(
     monitor.say(*yard(tmp_path), robot("a_robot_with_a_long_name_" * 4), services(pause_training="SetBool"))
     one = tab(with_token.url, NARROW, color_scheme=scheme)
     one.shows("#title", "yard")
-    one.page.wait_for_function("document.querySelector('#pictures img')?.naturalWidth === 320")
+    one.page.wait_for_function("() => document.querySelector('#pictures img')?.naturalWidth === 320")
     assert one.page.evaluate("document.documentElement.scrollWidth") == 400
     outside = """[...document.querySelectorAll('main *')].filter((node) => {
         const box = node.getBoundingClientRect();
@@ -158,6 +158,15 @@ def test_a_hostile_name_is_text(tab: Opener, with_token: Served, monitor: FakeMo
     assert one.page.locator("img, main script").count() == 0
     assert one.page.title().startswith(HOSTILE)
     assert one.complaints == []
+
+
+def test_names_that_look_the_same_do_not_grow_the_page(tab: Opener, live: Served, monitor: FakeMonitor) -> None:
+    long = "spot" * 100  # both are cut off at the same place
+    one = tab(live.url)
+    for number in (2, 3, 4):
+        monitor.say(fleet(*(member(long + end, refused=1) for end in "ab"), round=number))
+        one.shows("#rounds-text", f"round {number} of 5")
+        assert len(one.texts("#robots-rows th")) == len(one.texts("#faults-list li")) == 2
 
 
 def focused(one: Tab) -> str:
@@ -195,9 +204,10 @@ def test_a_keyboard_reaches_and_works_everything(
     one.shows("#act .result", "Pause training of /spot1: training is paused")
     assert caller.calls == [("/spot1/pause_training", "std_srvs/srv/SetBool", True)]
 
-    # States that come meanwhile leave the focus where it is.
-    monitor.say(fleet(member("ann"), round=4), services(pause_training="SetBool", new_sequence="Trigger"))
+    # States that come meanwhile leave the focus where it is, also where what stood before it goes.
+    monitor.say(fleet(member("ann"), round=4), services(pause_training="SetBool"))
     one.shows("#rounds-text", "round 4 of 5")
+    one.page.wait_for_function("() => document.querySelectorAll('#act button').length === 2")
     assert focused(one) == "Pause training of /spot1"
 
 
