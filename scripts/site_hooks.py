@@ -24,6 +24,8 @@ _SOURCES = {uri: path for path, uri in PAGES.items()}
 #: Code, which holds no links: fences and spans.
 _CODE = re.compile(r"(^ *```.*?^ *```|`[^`\n]+`)", re.MULTILINE | re.DOTALL)
 _TARGET = re.compile(r"\]\(([^)\s]+)\)")
+#: A picture whose width is told, as code hosts know it: <img src="images/a.png" width="300">.
+_PICTURE = re.compile(r'(<img\b[^>]*\bsrc=")([^":]+)(?=")')
 _UNPUBLISHED = re.compile(r'<a href="source:([^"#]*)[^"]*">(.*?)</a>', re.DOTALL)
 #: What Sphinx understands in docstrings and Markdown does not: roles before code, a paragraph that says "code follows".
 _ROLE = re.compile(r":(?:attr|class|data|exc|func|meth|mod):(<code>)~?")
@@ -45,7 +47,17 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     uri = page.file.src_uri
     parts = _CODE.split(markdown.replace("<details>", '<details markdown="1">'))
     parts[::2] = [_TARGET.sub(lambda m: f"]({site_target(m[1], uri, config.repo_url or '')})", t) for t in parts[::2]]
+    parts[::2] = [_PICTURE.sub(lambda m: m[1] + _picture(m[2], page.file, files), text) for text in parts[::2]]
     return "".join(parts)
+
+
+def _picture(target: str, on: File, files: Files) -> str:
+    path = posixpath.normpath(posixpath.join(posixpath.dirname(on.src_uri), target))
+    found = files.get_file_from_path(path)
+    if found is None:
+        _log.warning("docs/%s shows %s, which is not in docs/", on.src_uri, target)
+        return target
+    return found.url_relative_to(on)
 
 
 def site_target(target: str, uri: str, repository: str) -> str:

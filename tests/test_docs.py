@@ -19,6 +19,9 @@ FIGURE = re.compile(r"(\d+\.\d+) ± (\d+\.\d+)")
 def links(page: Path) -> Iterator[tuple[str, str]]:
     text = CODE.sub("`code`", page.read_text(encoding="utf-8"))
     yield from re.findall(r"\[([^\]]*)\]\(([^)]*)\)", text)
+    for picture in re.findall(r"<img\b[^>]*>", text):
+        told = dict(re.findall(r'(\w+)="([^"]*)"', picture))
+        yield told.get("alt", ""), told["src"]
 
 
 def anchors(page: Path) -> set[str]:

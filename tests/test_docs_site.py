@@ -8,6 +8,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 import pytest
 
@@ -86,6 +87,10 @@ def test_the_site_loads_nothing_from_other_hosts(site: Path) -> None:
         text = page.read_text(encoding="utf-8")
         loads = Loads(text)
         assert not outside(loads.addresses), f"{page.relative_to(site)}: {outside(loads.addresses)}"
+        for address in loads.addresses:
+            path = unquote(urlsplit(address).path)
+            there = site / path.lstrip("/") if path.startswith("/") else page.parent / path
+            assert address.startswith("data:") or there.exists(), f"{page.relative_to(site)}: no {address}"
         # The theme's script would fetch these two: diagrams from a CDN, stars from the code host.
         assert "mermaid" not in loads.classes, page
         assert 'data-md-component="source"' not in text, page
@@ -127,7 +132,9 @@ def test_folded_tables_of_studies_are_tables(site: Path) -> None:
 
 def test_a_broken_link_stops_the_build(tmp_path: Path) -> None:
     (tmp_path / "docs").mkdir()
-    text = "# Page\n\n[a](no_page.md) [b](#no-heading) [c](../no_code.py) [d](folder/)\n"
+    text = (
+        '# Page\n\n[a](no_page.md) [b](#no-heading) [c](../no_code.py) [d](folder/)\n\n<img src="no.png" width="9">\n'
+    )
     (tmp_path / "docs" / "index.md").write_text(text)
     config = tmp_path / "mkdocs.yml"
     config.write_text(
@@ -142,6 +149,7 @@ def test_a_broken_link_stops_the_build(tmp_path: Path) -> None:
         "#no-heading",
         "../no_code.py, which is not in the repository",
         "relative link 'folder'",
+        "docs/index.md shows no.png, which is not in docs/",
     ):
         assert any("WARNING" in line and part in line for line in said.splitlines()), f"{part}:\n{said}"
 
