@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fed_cli.exporting.choice import Chosen
+from fed_cli.exporting.data import learned_from
 from fed_cli.exporting.runs import Found
 from fed_core.data.open import SourceConfig
 from fed_core.errors import FedError
@@ -58,7 +59,8 @@ def _sources(found: Found, chosen: Chosen) -> Iterator[tuple[Any, Path, str]]:
     """
     run, fleet = chosen.run, found.fleet or {}
     named = {str(entry["id"]): entry.get("source") or {} for entry in fleet.get("robots", ())}
-    for robot in dict.fromkeys((*filter(None, [chosen.robot]), *sorted(run.plan.robots))):
+    learned = learned_from(chosen)
+    for robot in sorted(run.plan.robots, key=lambda one: (one != chosen.robot, one not in learned, one)):
         for folder in sorted(run.robot_folder(robot).glob("samples*")):
             if folder.is_dir():
                 yield SourceConfig(data=str(folder.absolute())), Path(), robot
