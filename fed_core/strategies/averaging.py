@@ -28,8 +28,9 @@ Row: TypeAlias = tuple[str, Mapping[str, Array]]
 
 #: Modules with running statistics, by class name.
 NORMS = frozenset({"BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "SyncBatchNorm"})
-#: Values of all robots that are converted to float64 at once (16 MB).
-_BLOCK = 2**21
+#: Values of all robots that are converted to float64 at once (2 MB: they stay in a processor's cache), and the fewest
+#: of one robot, below which the calls cost more than the values.
+_BLOCK, _FEWEST = 2**18, 4096
 
 
 class Rule(Enum):
@@ -59,12 +60,14 @@ def linear(block: Floats, shares: Floats) -> Floats:
     The base is a row's first member: equal values come back bit by bit, and so does a single member. The robots are
     added one after the other, so the bits depend on no library and no number of threads.
     """
-    out = np.empty((len(shares), block.shape[1]))
+    out, walk = np.empty((len(shares), block.shape[1])), np.empty(block.shape[1])
     for row, mean in zip(shares, out, strict=True):
         first, *rest = np.flatnonzero(row)
         mean[:] = block[first]
         for member in rest:
-            mean += row[member] * (block[member] - block[first])
+            np.subtract(block[member], block[first], out=walk)
+            np.multiply(walk, row[member], out=walk)
+            np.add(mean, walk, out=mean)
     return out
 
 
@@ -206,9 +209,12 @@ class Mixer:
         first = arrays[0]
         out = [np.empty(first.size, first.dtype) for _ in weights]
         flat = [array.reshape(-1) for array in arrays]
-        step = max(1024, _BLOCK // len(arrays))
+        step = min(max(_FEWEST, _BLOCK // len(arrays)), max(first.size, 1))
+        room = np.empty((len(arrays), step))
         for low in range(0, first.size, step):
-            block = np.stack([array[low : low + step] for array in flat]).astype(np.float64)
+            block = room[:, : min(step, first.size - low)]
+            for values, array in zip(block, flat, strict=True):
+                values[:] = array[low : low + step]
             for mean, values in zip(out, self.combine(block, weights), strict=True):
                 mean[low : low + step] = values
         return [array.reshape(first.shape) for array in out]
