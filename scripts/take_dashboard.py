@@ -11,10 +11,12 @@ from pathlib import Path
 
 from playwright.sync_api import Browser, sync_playwright
 
+from fed_core.study.report.png import shrink
+
 IMAGES = Path(__file__).resolve().parents[1] / "docs" / "images"
 WIDE, NARROW = {"width": 1280, "height": 900}, {"width": 400, "height": 900}
-#: Longest picture [pixels]; what is below is cut off.
-HEIGHT = 2400
+#: Longest picture [pixels], of which the rest is cut off, and largest file [bytes].
+HEIGHT, MOST_BYTES = 1600, 700_000
 
 
 def main() -> int:
@@ -55,12 +57,13 @@ def take(browser: Browser, address: str, path: Path, size: dict[str, int], schem
         size: of the window in pixels.
         scheme: "light" or "dark".
     """
-    page = browser.new_page(viewport=size, color_scheme=scheme, locale="en-GB")
+    page = browser.new_page(viewport=size, color_scheme=scheme, locale="en-GB", reduced_motion="reduce")
     page.goto(address)
     page.wait_for_selector("#robots-rows tr")
-    page.wait_for_function("[...document.images].every((image) => image.complete)")
+    page.evaluate("() => Promise.all([...document.images].map((image) => image.decode()))")
     height = min(HEIGHT, int(page.evaluate("document.documentElement.scrollHeight")))
-    page.screenshot(path=path, full_page=True, clip={"x": 0, "y": 0, "width": size["width"], "height": height})
+    png = page.screenshot(full_page=True, clip={"x": 0, "y": 0, "width": size["width"], "height": height})
+    path.write_bytes(shrink(png, MOST_BYTES))
     page.close()
     print(path)
 
