@@ -4,7 +4,7 @@ import logging
 import os
 import signal
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -117,18 +117,22 @@ def fitting(ray: Any, options: RayOptions, threads: int) -> tuple[int, float]:
     Raises:
         EngineError: fewer fit than were asked for.
     """
-    has = ray.cluster_resources()
-    cpus, there = int(has.get("CPU", 0)), float(has.get("GPU", 0.0))
+    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    cpus, there = (sum(float(node.get(kind, 0.0)) for node in nodes) for kind in ("CPU", "GPU"))
     gpus = options.gpus if options.gpus is not None else min(there, 1.0)
-    fit = cpus // threads
-    if gpus > 0:
-        fit = min(fit, int(there / gpus + 1e-9))
+    fit = sum(_fits(node, threads, gpus) for node in nodes)
     wanted = options.workers or max(fit, 1)
     if wanted > fit:
         need = f"{wanted} worker(s) of {threads} CPU(s) and {gpus:g} GPU(s)"
-        text = f"Ray has {cpus} CPU(s) and {there:g} GPU(s), too little for {need}"
+        text = f"Ray has {cpus:g} CPU(s) and {there:g} GPU(s), too little for {need}"
         raise EngineError(f"{text}; lower {options.lower}")
     return wanted, gpus
+
+
+def _fits(node: Mapping[str, float], threads: int, gpus: float) -> int:
+    """Return how many workers find room on one node, which none shares with another node."""
+    by_cpus = int(node.get("CPU", 0.0)) // threads
+    return by_cpus if gpus <= 0 else min(by_cpus, int(node.get("GPU", 0.0) / gpus + 1e-9))
 
 
 def start_workers(

@@ -1,6 +1,8 @@
 """The same federation with its robots' work on real Ray processes: the same bits, and errors in one line."""
 
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -121,6 +123,71 @@ def test_a_killed_worker_ends_in_one_line_and_the_run_goes_on(base: Path, tmp_pa
     assert not left.exists(), "killed workers delete nothing themselves"
 
 
+#: A Ray of its own: programs that print what came of it.
+SPILL = """
+import sys
+from pathlib import Path
+import numpy as np
+from fed_core.simulation.ray_cluster import RayOptions, cluster
+folder = Path(sys.argv[1])
+with cluster(RayOptions(workers=1, spill=folder, object_store_bytes=80 << 20), 1) as ray:
+    kept = [ray.put(np.full(30 << 20, number, np.uint8)) for number in range(5)]
+    print([int(ray.get(one)[-1]) for one in kept])
+    print(sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) >= 70 << 20)
+"""
+NODES = """
+from ray.cluster_utils import Cluster
+from fed_core.errors import EngineError
+from fed_core.simulation.ray_cluster import RayOptions, fitting
+from fed_core.simulation.ray_engine import RayEngine
+two = Cluster(initialize_head=True, head_node_args={"num_cpus": 3, "num_gpus": 1, "include_dashboard": False})
+two.add_node(num_cpus=1)
+two.wait_for_nodes()
+TOOLBOX = "fed_core.testing.network:toolbox"
+with RayEngine(RayOptions(workers=2, address=two.address, gpus=0.0), TOOLBOX) as engine:
+    import ray
+    print(fitting(ray, RayOptions(gpus=0.0), 2))
+    node = lambda worker: ray.get_runtime_context().get_node_id()
+    print(engine.workers, len({ray.get(worker.__ray_call__.remote(node)) for worker in engine._workers}))
+with RayEngine(RayOptions(address=two.address, gpus=0.5), TOOLBOX) as engine:
+    print(engine.workers)
+try:
+    RayEngine(RayOptions(workers=2, address=two.address, gpus=0.6), TOOLBOX).__enter__()
+except EngineError as err:
+    print(err)
+two.shutdown()
+"""
+
+
+def printed(program: str, *arguments: str) -> list[str]:
+    paths = os.pathsep.join([str(ROOT), str(ROOT / "models"), *filter(None, [os.environ.get("PYTHONPATH")])])
+    done = subprocess.run(
+        [sys.executable, "-c", program, *arguments],
+        env={**os.environ, "PYTHONPATH": paths, "RAY_USAGE_STATS_ENABLED": "0"},
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_what_does_not_fit_into_memory_goes_to_the_folder_and_comes_back(tmp_path: Path) -> None:
+    """150 MiB in a store of 80 MiB."""
+    assert printed(SPILL, str(tmp_path / "spill")) == ["[0, 1, 2, 3, 4]", "True"]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_workers_spread_over_nodes_and_share_a_gpu() -> None:
+    """Two nodes on one machine, and a GPU that only Ray counts: its shares are what is tested, not CUDA."""
+    *told, refused = printed(NODES)
+    assert told == ["(1, 0.0)", "2 2", "2"], "two threads fit once on three CPUs, and not on the one of the other node"
+    assert refused.startswith("Ray has 4 CPU(s) and 1 GPU(s), too little for 2 worker(s) of 1 CPU(s) and 0.6 GPU(s)")
+
+
 def test_a_worker_leaves_this_rounds_models_to_the_others_of_its_node(tmp_path: Path) -> None:
     """Two workers begin a round at the same time, and both find no folder of it."""
     import tempfile
@@ -138,8 +205,6 @@ def test_a_worker_leaves_this_rounds_models_to_the_others_of_its_node(tmp_path: 
 
 
 def test_without_ray_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    import sys
-
     monkeypatch.setitem(sys.modules, "ray", None)
     with (
         pytest.raises(ConfigError, match=r"the engine ray needs Ray, .*; run: pip install 'fed_perception\[ray\]'"),
