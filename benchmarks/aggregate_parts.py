@@ -1,41 +1,23 @@
-"""One FeDepth round of 41 updates of a 1 GB model, on disk: how much memory it takes, and how long.
+"""Parts of bench_aggregate: seeded models on disk, peak anonymous memory, a FeDepth round of a large model."""
 
-The updates are hard links to three distinct files, so the disk holds 3 GB of them and not 41. What counts is anonymous
-memory (RssAnon), sampled every 2 ms, over what the process held before: ``peak_vs_largest_tensor`` is its growth in
-units of the largest tensor, and stays below 2 x 41. ``python benchmarks/bench_aggregate_large.py [MB of the model]``.
-"""
-
-import json
 import os
+import re
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
-# Before NumPy loads: one thread.
-for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-    os.environ[_name] = "1"
+import numpy as np
 
-import re  # noqa: E402
-import sys  # noqa: E402
-import tempfile  # noqa: E402
-import threading  # noqa: E402
-import time  # noqa: E402
-from collections.abc import Iterator  # noqa: E402
-from contextlib import contextmanager  # noqa: E402
-from dataclasses import replace  # noqa: E402
-from pathlib import Path  # noqa: E402
-from typing import Any  # noqa: E402
-
-import numpy as np  # noqa: E402
-
-ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
-
-from machine import machine  # noqa: E402
-
-from fed_core.aggregation import AggregationJob, run_aggregation  # noqa: E402
-from fed_core.roles.messages import RunConfig, UpdateReport  # noqa: E402
-from fed_core.store.blobs import BlobStore  # noqa: E402
-from fed_core.strategies.base import GLOBAL, RobotInfo, RobotPlan, make_strategy  # noqa: E402
-from fed_core.types import BlobRef, Descriptor, ModelSignature, TensorSpec  # noqa: E402
-from fed_core.wire.codec import TensorWriter  # noqa: E402
+from fed_core.aggregation import AggregationJob, run_aggregation
+from fed_core.roles.messages import RunConfig, UpdateReport
+from fed_core.store.blobs import BlobStore
+from fed_core.strategies.base import GLOBAL, RobotInfo, RobotPlan, make_strategy
+from fed_core.types import BlobRef, Descriptor, ModelSignature, TensorSpec
+from fed_core.wire.codec import TensorWriter
 
 NUM_ROBOTS, NUM_FILES = 41, 3
 TENSOR_MB = 16
@@ -128,32 +110,25 @@ def peak_mb() -> Iterator[list[float]]:
         thread.join()
 
 
-def main() -> None:
-    """Measure and print one JSON line."""
-    model = signature(int(sys.argv[1]) if len(sys.argv) > 1 else 1024)
+def large_round(folder: Path, model_mb: int) -> dict[str, Any]:
+    """Return memory and time of a FeDepth round of 41 updates of a large model."""
+    model = signature(model_mb)
     largest_mb = max(spec.size_bytes for spec in model.tensors) / 1e6
-    with tempfile.TemporaryDirectory(prefix="bench_aggregate_") as name:
-        store, strategy = BlobStore(Path(name)), make_strategy("fedepth", {"tau": TAU})
-        start = first_step(store, model)
-        begun = run_aggregation(start, strategy, store)
-        job = replace(start, round=1, memory=begun.memory, plans=begun.plan.robots, blobs=begun.plan.blobs)
-        job = replace(job, reports=reports(store, model, start))
-        before_mb, start_s = anonymous_mb(), time.perf_counter()
-        with peak_mb() as peak:
-            outcome = run_aggregation(job, strategy, store)
-        seconds = time.perf_counter() - start_s
+    store, strategy = BlobStore(folder), make_strategy("fedepth", {"tau": TAU})
+    start = first_step(store, model)
+    begun = run_aggregation(start, strategy, store)
+    job = replace(start, round=1, memory=begun.memory, plans=begun.plan.robots, blobs=begun.plan.blobs)
+    job = replace(job, reports=reports(store, model, start))
+    before_mb, start_s = anonymous_mb(), time.perf_counter()
+    with peak_mb() as peak:
+        outcome = run_aggregation(job, strategy, store)
     growth_mb = peak[0] - before_mb
-    figures: dict[str, Any] = {
+    return {
         "peak_vs_largest_tensor": round(growth_mb / largest_mb, 2),
         "peak_mb": round(growth_mb, 1),
         "largest_tensor_mb": round(largest_mb, 1),
         "model_mb": round(model.size_bytes / 1e6, 1),
         "updates": NUM_ROBOTS,
         "clusters": len(outcome.plan.models),
-        "seconds": round(seconds, 1),
+        "seconds": round(time.perf_counter() - start_s, 1),
     }
-    print(json.dumps({"bench": "aggregate_large", "figures": figures, "machine": machine()}))
-
-
-if __name__ == "__main__":
-    main()
