@@ -52,8 +52,9 @@ class Hub:
                 if self.viewers and time.monotonic() >= self._free_s:
                     await self.refresh()
                 await asyncio.sleep(TICK_S)
-        except FedError as err:
-            self.failure = err
+        except Exception as err:  # whatever it is, a page that stands still without a word is worse
+            text = f"the state of the page cannot be made: {err!r}"
+            self.failure = err if isinstance(err, FedError) else FedError(text)
             self.on_failure()
         finally:
             self.ended = True

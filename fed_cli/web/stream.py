@@ -34,7 +34,7 @@ class StateStream:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer."""
         gone = asyncio.ensure_future(_gone(receive))
-        said = asyncio.ensure_future(self._say(send))
+        said = asyncio.ensure_future(self._say(send, gone))
         try:
             await asyncio.wait({gone, said}, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -42,11 +42,13 @@ class StateStream:
                 task.cancel()
             await asyncio.gather(gone, said, return_exceptions=True)
 
-    async def _say(self, send: Send) -> None:
+    async def _say(self, send: Send, gone: "asyncio.Future[None]") -> None:
         with suppress(asyncio.TimeoutError):
             await _within(send, {"type": "http.response.start", "status": 200, "headers": _HEADERS})
             async with aclosing(self._texts()) as texts:
                 async for text in texts:
+                    if gone.done():  # a state that comes together with the end lets wait_for forget the end
+                        return
                     await _within(send, {"type": "http.response.body", "body": text.encode(), "more_body": True})
             await _within(send, {"type": "http.response.body", "body": b""})
 

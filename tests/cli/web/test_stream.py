@@ -1,5 +1,6 @@
 """Server-sent events over real connections: newest states only, slow and gone browsers, the end."""
 
+import asyncio
 import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -18,7 +19,7 @@ class Counter:
 
     def __init__(self) -> None:
         self.number, self.padding, self.made = 1, "", 0
-        self.failure: FedError | None = None
+        self.failure: Exception | None = None
 
     def version(self) -> object:
         return self.number
@@ -103,7 +104,7 @@ def test_a_slow_browser_gets_the_newest_and_not_what_it_missed(made: Served, fee
         feed.number = number
         while quick.state()["number"] != number:
             pass
-    told = []
+    told: list[int] = []
     while not told or told[-1] < 11:
         told.append(slow.state()["number"])
     assert len(told) <= 3, told
@@ -177,3 +178,47 @@ def test_a_feed_that_fails_is_told_to_the_server(made: Served, feed: Counter) ->
     feed.failure = FedError("the monitor ended: no message package")
     until(lambda: bool(ended))
     assert made.dashboard.hub.failure is feed.failure
+
+
+def test_a_state_that_cannot_be_told_ends_the_server_with_a_line(made: Served, feed: Counter) -> None:
+    ended: list[bool] = []
+    made.dashboard.hub.on_failure = lambda: ended.append(True)
+    feed.failure = ValueError("Out of range float values are not JSON compliant")
+    until(lambda: bool(ended))
+    told = "the state of the page cannot be made: ValueError('Out of range float values are not JSON compliant')"
+    assert str(made.dashboard.hub.failure) == told
+
+
+def test_a_browser_that_goes_as_a_state_comes_is_let_go(feed: Counter) -> None:
+    """Up to Python 3.11, wait_for forgets that it was cancelled where what it waits for has just come."""
+
+    async def follow(passes: int) -> int:
+        one = hub.Hub(feed, dict, lambda: False)
+        gone = asyncio.Event()
+        told: list[Any] = []
+
+        async def receive() -> dict[str, Any]:
+            await gone.wait()
+            return {"type": "http.disconnect"}
+
+        async def send(message: Any) -> None:
+            told.append(message)
+
+        async def after(number: int) -> tuple[int, str]:
+            await asyncio.shield(come)
+            return number + 1, "{}"
+
+        one.after = after  # type: ignore[method-assign]
+        come: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        served_one = asyncio.ensure_future(stream.StateStream(one)({}, receive, send))
+        while one.viewers == 0 or len(told) < 2:
+            await asyncio.sleep(0)
+        gone.set()
+        for _ in range(passes):
+            await asyncio.sleep(0)
+        come.set_result(None)
+        await asyncio.wait_for(served_one, WAIT_S)
+        return one.viewers
+
+    for passes in range(6):
+        assert asyncio.run(follow(passes)) == 0
