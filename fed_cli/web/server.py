@@ -136,7 +136,7 @@ class Dashboard:
         kind = self._feed.services().get(name, "") if isinstance(name, str) else ""
         if kind not in CALLABLE:
             return _refusal(404, "there is no such service in the fleet")
-        if CALLABLE[kind] != isinstance(value, bool):
+        if not (isinstance(value, bool) if CALLABLE[kind] else value is None):
             return _refusal(400, f"{name} takes {'true or false' if CALLABLE[kind] else 'no value'}")
         return await self._call(self._acting.caller, name, kind, value)
 

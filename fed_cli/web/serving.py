@@ -127,8 +127,9 @@ def _hang_up_ends(server: "uvicorn.Server") -> Iterator[None]:
 def _listening(place: Place) -> Iterator[socket.socket]:
     try:
         family, kind, number, _, where = socket.getaddrinfo(place.host, place.port, type=socket.SOCK_STREAM)[0]
-    except OSError as err:
-        raise ConfigError(f"--host {place.host!r} is no address of this machine: {err.strerror}") from err
+    except (OSError, UnicodeError) as err:  # UnicodeError: a name that no resolver takes, as "a..b"
+        why = getattr(err, "strerror", None) or err
+        raise ConfigError(f"--host {place.host!r} is no address of this machine: {why}") from err
     with socket.socket(family, kind, number) as listening:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

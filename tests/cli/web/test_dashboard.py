@@ -132,6 +132,7 @@ def test_mistakes_end_in_one_line(folder: Path, tmp_path: Path, monkeypatch: pyt
     assert error_of(folder, "--host", "no.such.host.invalid").startswith(
         "error: --host 'no.such.host.invalid' is no address of this machine: "
     )
+    assert error_of(folder, "--host", "a..b").startswith("error: --host 'a..b' is no address of this machine: ")
     assert (
         error_of(folder, "--token-file", gone) == f"error: cannot read the token file {gone}: No such file or directory"
     )

@@ -153,6 +153,7 @@ def test_nobody_acts_where_no_token_was_given() -> None:
         ({"service": PAUSE}, 400, f"{PAUSE} takes true or false"),
         ({"service": PAUSE, "value": 1}, 400, f"{PAUSE} takes true or false"),
         ({"service": SEQUENCE, "value": True}, 400, f"{SEQUENCE} takes no value"),
+        ({"service": SEQUENCE, "value": 3}, 400, f"{SEQUENCE} takes no value"),
         (b"x" * (MOST_BODY + 1), 413, "a request has at most 4096 bytes"),
     ],
 )
