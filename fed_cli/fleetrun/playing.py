@@ -76,10 +76,11 @@ def play(played: Played, run: Path, out: Path, console: Console) -> dict[str, An
     """Play to an inference node that serves the models of a run; returns the score, which also lies in ``out``.
 
     Raises:
-        ConfigError: the run learns another task.
+        ConfigError: the run learns another task, or ``out`` holds what is played.
         FedError: a node could not go on.
     """
     folder = run_folder(run)
+    _check_out(out, folder, Path(played.source["data"]))
     fresh(out)
     plan = hand_over(folder, out / MODELS)
     if plan.config.task != "depth":
@@ -101,6 +102,13 @@ def play(played: Played, run: Path, out: Path, console: Console) -> dict[str, An
             time.sleep(_LOOK_S)
     found: dict[str, Any] = json.loads((out / SCORE).read_text(encoding="utf-8"))
     return found
+
+
+def _check_out(out: Path, *read: Path) -> None:
+    """Refuse a folder that holds what is read: all that is in it is moved aside."""
+    for path in read:
+        if path.resolve().is_relative_to(out.resolve()):
+            raise ConfigError(f"{out} holds {path}, which is played; name another folder with --out")
 
 
 def _nodes(played: Played, out: Path) -> tuple[NodeSpec, NodeSpec]:

@@ -112,3 +112,13 @@ def test_runs_that_learn_something_else_are_refused(tmp_path: Path) -> None:
     run, bag = write_run(tmp_path / "run", task="bev", network=False), write(tmp_path / "walk")
     told = f"error: {run} learns bev; fedperc play shows depth; for it see docs/live_bev.md"
     assert error_of(str(bag), "--run", str(run), "--out", str(tmp_path / "out")) == told
+
+
+def test_a_folder_that_holds_what_is_played_is_left_alone(run: Path, tmp_path: Path) -> None:
+    """Its contents would be moved aside before they are read: so one's own last bag, or all runs."""
+    bag = write(tmp_path / "play" / "played")
+    told = f"error: {tmp_path / 'play'} holds {bag}, which is played; name another folder with --out"
+    assert error_of(str(bag), "--run", str(run), "--out", str(tmp_path / "play")) == told
+    told = f"error: {run.parent} holds {run}, which is played; name another folder with --out"
+    assert error_of(str(bag), "--run", str(run), "--out", str(run.parent)) == told
+    assert bag.exists() and run.exists()
