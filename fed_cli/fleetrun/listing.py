@@ -3,6 +3,7 @@
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from stat import S_ISREG
 
 from fed_cli.fleetrun.runs import JOURNAL, open_journal, read_run
 from fed_core.errors import DataError, StoreError
@@ -49,7 +50,7 @@ def listed(folder: Path) -> list[Listed]:
 
 
 def _read(folder: Path) -> Listed:
-    size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    size = sum(_size(path) for path in folder.rglob("*"))
     try:
         record = read_run(folder)
         with open_journal(folder) as journal:
@@ -68,3 +69,12 @@ def _read(folder: Path) -> Listed:
         closed=time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(closed_s)) if closed_s else "",
         note="finished" if record.rounds >= record.total_rounds else "",
     )
+
+
+def _size(path: Path) -> int:
+    """Return the bytes of a file; 0 of anything else, also of a blob that a run has just removed."""
+    try:
+        status = path.stat()
+    except OSError:
+        return 0
+    return status.st_size if S_ISREG(status.st_mode) else 0
