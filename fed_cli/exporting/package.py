@@ -85,14 +85,25 @@ def appearing(folder: Path) -> Iterator[Path]:
         yield inner
         try:
             sync_folder(inner)
-            if folder.exists():
-                os.rename(folder, scratch / "old")
-            os.rename(inner, folder)
+            _put(inner, folder, scratch / "old")
             sync_folder(folder.parent)
         except OSError as err:
             raise store_error(err, folder) from err
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _put(inner: Path, folder: Path, old: Path) -> None:
+    """Rename a folder; what stands in its way goes to ``old``, and comes back where that fails."""
+    if not folder.exists():
+        os.rename(inner, folder)
+        return
+    os.rename(folder, old)
+    try:
+        os.rename(inner, folder)
+    except BaseException:
+        os.rename(old, folder)
+        raise
 
 
 def write_package(found: Found, chosen: Chosen, wanted: Wanted, folder: Path) -> Measured:
