@@ -14,6 +14,7 @@ import numpy as np
 
 from fed_core.aggregation import AggregationJob, run_aggregation
 from fed_core.bookkeeping import RunBook
+from fed_core.errors import StoreError
 from fed_core.roles.events import RoundOutcome
 from fed_core.roles.messages import FleetPlan, RunConfig
 from fed_core.store.blobs import BlobStore
@@ -60,7 +61,11 @@ class Audit:
 
     def __init__(self, folder: Path) -> None:
         run_id, tree = read_run(folder / "journal.sqlite")
-        self._book = RunBook(folder, run_id, RunConfig(**tree))
+        try:
+            run = RunConfig(**tree)
+        except TypeError as err:
+            raise StoreError(f"{folder} has another configuration than runs of this version: {err}") from err
+        self._book = RunBook(folder, run_id, run)
         self.rounds = self._book.closed_rounds()
 
     def close(self) -> None:
@@ -115,14 +120,14 @@ class Audit:
                 return Verdict.DIFFERENT, f"model {key!r}: {self._difference(one, other, scratch)}"
             if self._book.store.has(one.digest) and not self._book.store.verify(one.digest):
                 return Verdict.DAMAGED, f"model {key!r}: the bytes of blob {one.digest[:12]} were changed"
-        whats = {
+        pairs = {
             "the strategy's memory": (row.memory, derived.memory),
             "what inference chooses by": (kept.serving, derived.plan.serving),
             "the models for inference": (kept.models, derived.plan.models),
             "what robots start from": (kept.robots, derived.plan.robots),
             "clusters": (_plain(row.clusters), _plain(derived.clusters)),
         }
-        other_than = [what for what, (one, other) in whats.items() if one != other]
+        other_than = [what for what, (one, other) in pairs.items() if one != other]
         return (Verdict.DIFFERENT, f"{other_than[0]} differ") if other_than else (Verdict.SAME, "")
 
     def _difference(self, kept: BlobRef, derived: BlobRef, scratch: BlobStore) -> str:
