@@ -151,6 +151,10 @@ def test_what_is_no_run_or_of_another_version_is_one_line(book: RunBook, tmp_pat
         StoreError, match=r"cannot read the journal .*/nothing/journal.sqlite: .*name the folder of a run"
     ):
         Audit(tmp_path / "nothing")
+    with book._journal._db as journal:
+        journal.execute("UPDATE runs SET config = json_set(config, '$.run.colour', 'red')")
+    with pytest.raises(StoreError, match="run has another configuration than runs of this version: .*'colour'"):
+        Audit(tmp_path / "run")
     with closing(sqlite3.connect(tmp_path / "run" / "journal.sqlite")) as journal, journal:
         journal.execute("UPDATE runs SET schema = 1")
     with pytest.raises(StoreError, match="journal.sqlite has schema 1, this version reads 2"):
