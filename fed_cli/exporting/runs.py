@@ -15,6 +15,7 @@ from fed_core.errors import DataError, StoreError
 from fed_core.requests import Installation, kept_files
 from fed_core.roles.messages import FleetPlan
 from fed_core.strategies.base import Strategy, make_strategy
+from fed_core.strategies.wrapper import unwrapped
 from fed_core.types import Array, ModelSignature
 from fed_core.wire.files import hash_file
 
@@ -78,15 +79,19 @@ class StoredRun:
         """Return the tensors that a robot goes on with: the mean of its models, merged with what it keeps to itself.
 
         Raises:
-            StoreError: the method lets robots keep something, and this one's is not on this machine.
+            StoreError: the method lets robots keep something, and this one's is not on this machine, or damaged.
         """
+        from fed_core.training.kept import read_kept
+
         folder = self.robot_folder(robot)
         installation = Installation(robot, "", folder, {})
         hint = f"not in {folder}; export where the robot's folder lies"
-        keeps = self.is_personal or type(self.strategy).merge is not Strategy.merge
+        keeps = self.is_personal or type(unwrapped(self.strategy)).merge is not Strategy.merge
         kept = kept_files(self.plan, installation)
         if keeps and not kept["own"] and self._trained(robot):
             raise StoreError(f"what {robot} keeps to itself is {hint}")
+        if keeps and read_kept(kept, self.signature).damaged:
+            raise StoreError(f"what {robot} keeps to itself in {folder} is damaged, so its model is not known")
         return self._weights(self.plan.robots[robot].load, kept, f"those of {robot} are {hint}")
 
     def _trained(self, robot: str) -> bool:

@@ -81,3 +81,10 @@ class Wrapper(Strategy):
     def local_rule(self) -> LocalRule:
         """Ask the inner strategy."""
         return self._strategy.local_rule()
+
+
+def unwrapped(strategy: Strategy) -> Strategy:
+    """Return the strategy inside of all wrappers."""
+    while isinstance(strategy, Wrapper):
+        strategy = strategy._strategy
+    return strategy

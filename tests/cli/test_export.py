@@ -1,5 +1,6 @@
 """``fedperc export``: a model of a real, tiny simulation as files that other programs open, or one line and nothing."""
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -128,6 +129,14 @@ def test_a_model_that_is_not_whole_names_the_robots(fedbn: Path, tmp_path: Path)
     assert line.startswith("error: fedbn keeps ") and line.endswith(
         "on each robot; name a robot with --robot: dog, drone"
     )
+
+
+def test_a_robots_damaged_file_is_one_line_and_not_another_model(fedbn: Path, tmp_path: Path) -> None:
+    run = shutil.copytree(fedbn, tmp_path / "run")
+    (run / "robots" / "dog" / "rounds" / "tiny" / "1" / "own.safetensors").write_bytes(b"torn")
+    line = refused(run, tmp_path / "out", "--robot", "dog")
+    folder = run / "robots" / "dog"
+    assert line.endswith(f"error: what dog keeps to itself in {folder} is damaged, so its model is not known")
 
 
 def test_a_folder_that_is_there_is_replaced_only_with_force(fedavg: Path, tmp_path: Path) -> None:

@@ -178,3 +178,11 @@ def test_what_a_robot_keeps_elsewhere_is_one_line(tmp_path: Path) -> None:
     text = f"what ann keeps to itself is not in {tmp_path}/run/robots/ann; export where the robot's folder lies$"
     with pytest.raises(FedError, match=text):
         found.weights()
+
+
+def test_a_method_around_one_that_keeps_nothing_keeps_nothing(tmp_path: Path) -> None:
+    """So a robot's folder is not asked for; here the model itself is the first thing that is missing."""
+    config = replace(run_config("fedavg"), strategy="robust")
+    found = chosen(write_run(tmp_path / "run", config), robot="ann")
+    with pytest.raises(StoreError, match=r"^model global of .*run is gone: "):
+        found.weights()
