@@ -55,11 +55,17 @@ class EncodingError(DataError):
 
 
 class WireError(FedError):
-    """Bytes from outside do not follow the protocol."""
+    """Bytes from outside do not follow the protocol.
 
-    def __init__(self, message: str, code: Refusal = Refusal.BROKEN_BLOB) -> None:
+    Args:
+        message: for people.
+        code: why they are refused.
+        lost: they did not come through; what the sender has may be sound.
+    """
+
+    def __init__(self, message: str, code: Refusal = Refusal.BROKEN_BLOB, *, lost: bool = False) -> None:
         super().__init__(message)
-        self.code = code
+        self.code, self.lost = code, lost
 
 
 class RefusedError(WireError):

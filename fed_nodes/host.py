@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from rclpy._rclpy_pybind11 import InvalidHandle, RCLError
 from rclpy.node import Node
 
-from fed_core.errors import FedError, Refusal
+from fed_core.errors import FedError, Refusal, WireError
 from fed_core.roles import events as ev
 from fed_core.types import BlobRef
 from fed_nodes.blobs import BlobChannel
@@ -126,6 +126,7 @@ def fetch_for(channel: BlobChannel, host: RoleHost, blob: BlobRef, service: str)
     """Read a blob and tell the role whether it came."""
 
     def failed(ref: BlobRef, err: FedError) -> None:
-        host.post(ev.BlobFailed(ref.digest, getattr(err, "code", Refusal.BROKEN_BLOB), str(err)))
+        code, lost = (err.code, err.lost) if isinstance(err, WireError) else (Refusal.BROKEN_BLOB, True)
+        host.post(ev.BlobFailed(ref.digest, code, str(err), lost))
 
     channel.fetch(blob, service, on_done=lambda ref: host.post(ev.BlobReady(ref.digest)), on_error=failed)

@@ -5,6 +5,7 @@ registering -> describing -> aggregating (round 0) -> [training -> aggregating] 
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from fed_core.errors import Refusal, RefusedError
@@ -205,7 +206,8 @@ class Aggregator:
         effects: list[ev.Effect] = []
         for robot_id in self._pending.lost(event.digest):
             effects += self._pending.drop(robot_id)
-            effects += self._refuse_update(robot_id, event.code, event.text, now_s)
+            refuse = self._refuse if event.lost else partial(self._refuse_update, now_s=now_s)
+            effects += refuse(robot_id, event.code, event.text)
         return effects
 
     def _on_checked(self, event: ev.UpdateChecked, now_s: float) -> list[ev.Effect]:

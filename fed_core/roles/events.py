@@ -33,11 +33,15 @@ class BlobReady:
 
 @dataclass(frozen=True)
 class BlobFailed:
-    """A blob could not be read for good (its bytes were wrong, or the sender no longer has it)."""
+    """A blob could not be read for good (its bytes were wrong, or the sender no longer has it).
+
+    ``lost``: it did not come through, or found no room here; nobody says that the sender's bytes are wrong.
+    """
 
     digest: str
     code: Refusal
     text: str
+    lost: bool = False
 
 
 @dataclass(frozen=True)

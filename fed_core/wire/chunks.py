@@ -183,7 +183,7 @@ class Pull:
             self._fail(f"{why} (code {answer.code})")
             return False
         if answer.size_bytes != self.ref.size_bytes:
-            self._fail(f"has {answer.size_bytes} bytes at the sender, announced were {self.ref.size_bytes}")
+            self._fail(f"has {answer.size_bytes} bytes at the sender, announced were {self.ref.size_bytes}", lost=False)
             return False
         if answer.offset != request.offset or answer.length != request.length:
             self._damage(request.index)
@@ -243,8 +243,8 @@ class Pull:
             return
         self._ask_again(index)
 
-    def _fail(self, what: str) -> None:
-        self.failed = WireError(f"blob {self.ref.digest[:12]} {what}", Refusal.BROKEN_BLOB)
+    def _fail(self, what: str, *, lost: bool = True) -> None:
+        self.failed = WireError(f"blob {self.ref.digest[:12]} {what}", Refusal.BROKEN_BLOB, lost=lost)
 
     def _drop_all(self) -> Step:
         forget = tuple(self._waiting)

@@ -91,9 +91,11 @@ def test_fetch_tells_the_role_how_it_ended() -> None:
     assert calls["service"] == "/spot/read_blob"
     calls["on_done"](blob)
     calls["on_error"](blob, WireError("too big", Refusal.TOO_LARGE))
+    calls["on_error"](blob, WireError("no chunk came", lost=True))
     calls["on_error"](blob, DiskFullError("full"))
     assert posted == [
         ev.BlobReady(blob.digest),
         ev.BlobFailed(blob.digest, Refusal.TOO_LARGE, "too big"),
-        ev.BlobFailed(blob.digest, Refusal.BROKEN_BLOB, "full"),
+        ev.BlobFailed(blob.digest, Refusal.BROKEN_BLOB, "no chunk came", lost=True),
+        ev.BlobFailed(blob.digest, Refusal.BROKEN_BLOB, "full", lost=True),
     ]

@@ -105,6 +105,17 @@ def test_what_is_the_networks_fault_never_counts(code: Refusal) -> None:
     assert "ana" not in quarantine
 
 
+@pytest.mark.parametrize(("lost", "why"), [(True, ""), (False, "set aside: an update was refused, ")])
+def test_an_update_that_does_not_come_through_never_counts_and_one_of_wrong_bytes_does(lost: bool, why: str) -> None:
+    """So neither a bad link nor a full disk of the aggregator sets a fleet aside."""
+    bench = Bench(quarantine_after=1)
+    report = report_of(bench.training(), "ana")
+    bench.feed(report)
+    bench.feed(ev.BlobFailed(report.blobs["weights"].digest, Refusal.BROKEN_BLOB, "no chunk came", lost))
+    assert bench.robot("ana").quarantine.startswith(why) and bool(bench.robot("ana").quarantine) is not lost
+    assert (bench.robot("ana").refused, bench.robot("ana").last_code) == (1, Refusal.BROKEN_BLOB)
+
+
 @pytest.mark.parametrize("code", sorted(OFFENCES))
 def test_what_is_wrong_in_itself_counts(code: Refusal) -> None:
     quarantine = Quarantine(1, {})

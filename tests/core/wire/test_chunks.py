@@ -146,6 +146,7 @@ def test_answers_that_end_the_pull(answer: Answer, text: str) -> None:
 
     assert not state.on_answer(request, answer, 0.1)
     assert str(state.failed) == text
+    assert state.failed is not None and state.failed.lost is ("announced" not in text)  # that one tells a lie
     assert state.poll(0.2).send == () and state.wake_s is None
 
 
@@ -173,7 +174,7 @@ def test_damaged_chunks_are_asked_again_and_counted() -> None:
     state.on_answer(request, ok(request), 0.0)
     state.on_damaged(request.index)
 
-    assert str(state.failed) == "blob aaaaaaaaaaaa came damaged 3 times in a row"
+    assert str(state.failed) == "blob aaaaaaaaaaaa came damaged 3 times in a row" and state.failed.lost
 
 
 def test_giving_up_is_a_choice() -> None:
