@@ -41,7 +41,7 @@ def demo(
     """
     from rich.console import Console
 
-    from fed_cli.fleetrun.folder import prepare, shared_file
+    from fed_cli.fleetrun.folder import alone, prepare, shared_file
     from fed_cli.fleetrun.recordings import fleet_of, reseed
     from fed_cli.fleetrun.stages import FleetRun
     from fed_cli.fleetrun.traffic import make_traffic
@@ -58,11 +58,12 @@ def demo(
         fleet = replace(fleet, rounds=rounds)
     if not fleet.test:
         raise ConfigError("the fleet file names no held-out sequence; list at least one under test")
-    going_on = prepare(out, to_tree(fleet), resume=resume)
-    console.print(f"{'resuming' if going_on else 'starting'} {out}: {len(fleet.robots)} robots, seed {fleet.seed}")
-    start_s = time.monotonic()
-    FleetRun(make_traffic(fleet, out, console), base, out, console).run()
-    _finish(console, out, fleet, time.monotonic() - start_s)
+    with alone(out):
+        going_on = prepare(out, to_tree(fleet), resume=resume)
+        console.print(f"{'resuming' if going_on else 'starting'} {out}: {len(fleet.robots)} robots, seed {fleet.seed}")
+        start_s = time.monotonic()
+        FleetRun(make_traffic(fleet, out, console), base, out, console).run()
+        _finish(console, out, fleet, time.monotonic() - start_s)
 
 
 def _finish(console: "Console", out: Path, fleet: "FleetConfig", seconds: float) -> None:

@@ -31,6 +31,7 @@ def play(
     """
     from rich.console import Console
 
+    from fed_cli.fleetrun.folder import alone
     from fed_cli.fleetrun.playing import BAG, find_frames
     from fed_cli.fleetrun.playing import play as play_it
     from fed_cli.health.ros import require
@@ -41,7 +42,8 @@ def play(
     topics = {name: topic for name, topic in (("colour", colour), ("depth", depth), ("info", info)) if topic}
     played = find_frames(recording, {"start": start, "step": every, "topics": topics})
     console.print(f"{recording}: {played.frames} frames", highlight=False)
-    _show(console, play_it(played, run, out, console))
+    with alone(out):
+        _show(console, play_it(played, run, out, console))
     for path in draw_bag(out / BAG, Wanted(out, frames, 0.0)):
         console.print(f"picture {path}", highlight=False)
     console.print(f"bag     {out / BAG}", highlight=False)

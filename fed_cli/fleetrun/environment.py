@@ -1,5 +1,6 @@
 """Variables of the processes of a local fleet: one host, one ROS domain, few threads."""
 
+import contextlib
 import fcntl
 import os
 import random
@@ -15,30 +16,61 @@ from fed_core.errors import ConfigError
 _held: list[IO[str]] = []
 
 
-def lock_domain() -> tuple[int, IO[str]]:
+def lock_domain(what: str = "") -> tuple[int, IO[str]]:
     """Return a ROS domain that no other fleet of this user has on this machine, and the open file that keeps it.
+
+    Args:
+        what: what :func:`running_fleets` tells of it; "" = nothing.
 
     Raises:
         ConfigError: all are taken.
     """
-    folder = Path(tempfile.gettempdir()) / f"fed_perception_domains_{os.getuid()}"
+    folder = _domains()
     folder.mkdir(exist_ok=True)
     for number in random.SystemRandom().sample(range(1, 101), 100):
-        file = (folder / str(number)).open("w")
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            file.close()
-        else:
+        file = (folder / str(number)).open("a")
+        if _lock(file):
+            file.truncate(0)
+            file.write(what)
+            file.flush()
             return number, file
+        file.close()
     raise ConfigError(f"all 100 ROS domains are locked in {folder}; end other fleets, or set ROS_DOMAIN_ID")
 
 
-def local_environment(folder: Path) -> dict[str, str]:
-    """Return the variables; what the user has set himself stays. A domain that is chosen here is this process's own."""
+def running_fleets() -> dict[int, str]:
+    """Return the ROS domains of this user's demos that run on this machine now, each with its folder."""
+    found = {}
+    for path in _domains().glob("[0-9]*"):
+        with contextlib.suppress(OSError, ValueError), path.open("r+") as file:
+            if not _lock(file) and (what := file.read()):
+                found[int(path.name)] = what
+    return dict(sorted(found.items()))
+
+
+def _domains() -> Path:
+    return Path(tempfile.gettempdir()) / f"fed_perception_domains_{os.getuid()}"
+
+
+def _lock(file: IO[str]) -> bool:
+    """Lock a file until it is closed; return whether nobody else has it."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def local_environment(folder: Path, *, shown: bool = False) -> dict[str, str]:
+    """Return the variables; what the user has set himself stays. A domain that is chosen here is this process's own.
+
+    Args:
+        folder: where logs go.
+        shown: let :func:`running_fleets` tell of it.
+    """
     domain = os.environ.get("ROS_DOMAIN_ID", "")
     if not domain:
-        number, lock = lock_domain()
+        number, lock = lock_domain(str(folder.absolute()) if shown else "")
         _held.append(lock)
         domain = str(number)
     defaults = {

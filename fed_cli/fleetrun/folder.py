@@ -1,6 +1,9 @@
 """The folder of a demo run: new, resumed, or moved aside."""
 
+import fcntl
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +52,27 @@ def prepare(folder: Path, config: Any, *, resume: bool) -> bool:
     _make(folder)
     write_text(folder / CONFIG, json.dumps(config, indent=2))
     return going_on
+
+
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Keep other processes from ``folder`` meanwhile, also from moving it aside; the lock lies beside it.
+
+    Raises:
+        StoreError: another process works in it, or its parent cannot be made.
+    """
+    try:
+        folder.absolute().parent.mkdir(parents=True, exist_ok=True)
+        lock = folder.absolute().with_name(f".{folder.absolute().name}.lock").open("a")
+    except OSError as err:
+        raise StoreError(f"cannot make {folder}: {err.strerror}") from err
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            text = f"another fedperc works in {folder}; wait until it ends, or name another folder (--out)"
+            raise StoreError(text) from None
+        yield
 
 
 def fresh(folder: Path) -> Path:

@@ -71,7 +71,10 @@ class FleetRun:
         if not todo:
             return
         require_frames(self._fleet, self._base)
-        with Supervisor(self._folder, local_environment(self._folder)) as supervisor:
+        environment = local_environment(self._folder, shown=True)
+        domain = environment["ROS_DOMAIN_ID"]
+        self._console.print(f"watch it: fedperc top, or fedperc dashboard (--domain-id {domain})", highlight=False)
+        with Supervisor(self._folder, environment) as supervisor:
             deployment = Deployment(self._fleet, self._base, self._folder)
             monitor = MonitorReader(
                 supervisor.command(deployment.monitor()),

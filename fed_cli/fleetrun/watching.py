@@ -14,7 +14,7 @@ from typing import Any
 
 from rich.console import Console
 
-from fed_cli.fleetrun.environment import tether
+from fed_cli.fleetrun.environment import running_fleets, tether
 from fed_cli.fleetrun.monitor import MonitorReader
 from fed_cli.fleetrun.view import FleetView
 from fed_cli.health.ros import require
@@ -83,12 +83,15 @@ def _until_fleet(what: Watch, monitor: MonitorReader) -> None:
     _wait(monitor, START_S, lambda: monitor.state.looked)
     if _wait(monitor, what.wait_s, lambda: bool(monitor.state.fleet)):
         return
-    domain = os.environ.get("ROS_DOMAIN_ID", "0") if what.domain_id is None else what.domain_id
+    domain = domain_of(what)
     others = [name for name in monitor.state.fleets if name != what.fleet_ns.rstrip("/")]
     reach = os.environ.get("ROS_AUTOMATIC_DISCOVERY_RANGE", "SUBNET")
+    demos = [f"{folder} (--domain-id {number})" for number, folder in running_fleets().items() if str(number) != domain]
     hint = (
         f"fleets there: {', '.join(others)} (--fleet-ns)"
         if others
+        else f"demos on this machine: {', '.join(demos)}"
+        if demos
         else f"is its aggregator running? check --domain-id, --fleet-ns and the discovery range (here {reach}; "
         "ROS_AUTOMATIC_DISCOVERY_RANGE, ROS_STATIC_PEERS)"
     )
@@ -117,9 +120,18 @@ def _print_line(line: str) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
+def domain_of(what: Watch) -> str:
+    """Return the ROS domain that is watched: the one that was named, else that of the only demo on this machine."""
+    if what.domain_id is not None:
+        return str(what.domain_id)
+    named = os.environ.get("ROS_DOMAIN_ID", "")
+    demos = running_fleets()
+    return named or (str(next(iter(demos))) if len(demos) == 1 else "0")
+
+
 def environment_of(what: Watch) -> dict[str, str]:
     """Return the variables of a process in the fleet's ROS domain."""
-    return dict(os.environ) if what.domain_id is None else {**os.environ, "ROS_DOMAIN_ID": str(what.domain_id)}
+    return {**os.environ, "ROS_DOMAIN_ID": domain_of(what)}
 
 
 @contextmanager

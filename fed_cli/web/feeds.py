@@ -1,6 +1,5 @@
 """Where the page's figures come from: a live fleet through the monitor, or the folder of a run or a demo."""
 
-import os
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -9,7 +8,7 @@ from typing import Any, Protocol
 from fed_cli.fleetrun.folder import CONFIG, SUMMARY
 from fed_cli.fleetrun.monitor import MonitorReader
 from fed_cli.fleetrun.runs import JOURNAL
-from fed_cli.fleetrun.watching import Watch
+from fed_cli.fleetrun.watching import Watch, domain_of
 from fed_cli.reports.runs import PREDICTIONS, head
 from fed_cli.reports.sources import STUDY, read_sources
 from fed_cli.web.pictures import Shown, read_picture
@@ -105,7 +104,7 @@ class LiveFeed:
         return shown
 
     def _domain(self) -> str:
-        return os.environ.get("ROS_DOMAIN_ID") or "0" if self._what.domain_id is None else str(self._what.domain_id)
+        return domain_of(self._what)
 
     def _missing(self, fleets: list[str], looked: bool) -> str:
         if not looked:

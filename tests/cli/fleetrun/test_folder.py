@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from fed_cli.fleetrun.folder import CONFIG, SUMMARY, prepare, shared_file
-from fed_core.errors import ConfigError
+from fed_cli.fleetrun.folder import CONFIG, SUMMARY, alone, prepare, shared_file
+from fed_core.errors import ConfigError, StoreError
 
 FLEET = {"run": "demo", "seed": 0, "robots": ("a", "b")}
 
@@ -59,3 +59,16 @@ def test_folder_that_is_no_demo_does_not_resume(tmp_path: Path) -> None:
 def test_missing_shared_file_names_both_places() -> None:
     with pytest.raises(ConfigError, match="config/none.yaml is neither in .* nor in .*; install the package again"):
         shared_file("config/none.yaml")
+
+
+def test_a_folder_in_use_is_refused_and_not_moved(tmp_path: Path) -> None:
+    folder = tmp_path / "demo"
+    with alone(folder):
+        prepare(folder, FLEET, resume=False)
+        told = f"^another fedperc works in {folder}; wait until it ends, or name another folder \\(--out\\)$"
+        with pytest.raises(StoreError, match=told), alone(folder):
+            pytest.fail("it was let in")
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".demo.lock", "demo"]
+    with alone(folder):
+        prepare(folder, FLEET, resume=False)
+    assert (tmp_path / "demo.1").is_dir()
