@@ -17,7 +17,7 @@ def dashboard(
     fleet_ns: Annotated[str, typer.Option(help="Namespace of the fleet's topics.")] = "/fleet",
     domain_id: Annotated[
         Optional[int],  # noqa: UP007, UP045
-        typer.Option(min=0, max=232, help="ROS domain of the fleet; default: ROS_DOMAIN_ID, or 0."),
+        typer.Option(min=0, max=232, help="ROS domain; default: ROS_DOMAIN_ID, a demo on this machine, or 0."),
     ] = None,
     host: Annotated[str, typer.Option(help="Address to listen on; 0.0.0.0 = all of this machine.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 = any that is free.")] = 8300,

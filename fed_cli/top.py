@@ -12,7 +12,7 @@ def top(
     fleet_ns: Annotated[str, typer.Option(help="Namespace of the fleet's topics.")] = "/fleet",
     domain_id: Annotated[
         Optional[int],  # noqa: UP007, UP045 - typer on Python 3.10 reads this form
-        typer.Option(min=0, max=232, help="ROS domain of the fleet; default: ROS_DOMAIN_ID, or 0."),
+        typer.Option(min=0, max=232, help="ROS domain; default: ROS_DOMAIN_ID, a demo on this machine, or 0."),
     ] = None,
     wait: Annotated[float, typer.Option(min=0.1, help="Seconds to wait for a fleet's first answer.")] = 15.0,
     once: Annotated[bool, typer.Option("--once", help="Print one picture and stop.")] = False,
