@@ -60,6 +60,7 @@ class Aggregator:
         self._plan = saved.plan
         self._clusters = dict(saved.clusters)
         self._quarantine = Quarantine(config.quarantine_after, saved.quarantine)
+        self._sat_out = set(saved.quarantine)  # in this round; a robot that is taken back trains from the next one on
         self._counted = {r.robot_id: r for r in saved.reports}
         self._pending = PendingUpdates()
         self._planned = set(saved.plan.robots) if saved.plan else set()
@@ -247,6 +248,7 @@ class Aggregator:
         self._plan, self._clusters = event.plan, dict(event.clusters)
         self._planned = set(event.plan.robots)
         self._counted, self._pending = {}, PendingUpdates()
+        self._sat_out = {robot_id for robot_id in self._members if robot_id in self._quarantine}
         self._round_start_s = now_s
         done = f"run {self._run_id} finished" if event.plan.finished else f"round {event.plan.round} begins"
         warnings = event.log.get("warnings")
@@ -308,6 +310,7 @@ class Aggregator:
         effects = self._refuse(robot_id, code, text)
         if not (why := self._quarantine.refused(robot_id, code, text)):
             return effects
+        self._sat_out.add(robot_id)
         effects += [ev.Log("error", f"robot {robot_id!r} is {why}"), ev.SaveQuarantine(robot_id, why)]
         return [*effects, *self._pending.drop(robot_id), *self._close_if_complete(now_s), self._status(now_s)]
 
@@ -322,7 +325,7 @@ class Aggregator:
     def _awaited(self) -> set[str]:
         """Return the robots whose update this round still waits for."""
         asked = self._plan.participants if self._plan else ()
-        return {robot_id for robot_id in asked if robot_id not in self._counted and robot_id not in self._quarantine}
+        return set(asked) - set(self._counted) - self._sat_out
 
     def _with_deadline(self, now_s: float) -> FleetPlan:
         if self._plan is None:
@@ -364,7 +367,7 @@ class Aggregator:
         if phase == "training" and self._plan is not None:
             rest = sorted(self._awaited())
             if not rest:
-                return f"updates, {len(self._counted)} of at least {self._config.min_updates}; the others are set aside"
+                return f"updates, {len(self._counted)} of at least {self._config.min_updates}; the others sit out"
             away = [r for r in rest if not self._alive(self._members[r], now_s)]
             return "updates of " + ", ".join(r + (" (away)" if r in away else "") for r in rest)
         return ""

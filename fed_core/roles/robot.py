@@ -82,6 +82,7 @@ class Robot:
         self._samples: ev.SamplesReady | None = None
         self._descriptors: dict[str, Descriptor] = {}
         self._plans: dict[str, FleetPlan] = {}
+        self._seen: dict[str, dict[tuple[int, bool], FleetPlan]] = {}  # the last ones of each run, also passed over
         self._missing: dict[str, BlobRef] = {}
         self._retry_at_s = float("inf")
         self._progress = ev.Progress(0.0, float("nan"), 0.0)
@@ -210,14 +211,18 @@ class Robot:
         return [ev.PublishDescriptor(message), self._status(), *self._follow()]
 
     def _on_plan(self, event: FleetPlan, now_s: float) -> list[ev.Effect]:
-        if event.run_id != self._run_id:
-            self._keep(event)  # this robot may be taken by that run later
-            return []
-        old = self._plan
-        if old and not self._forgotten and (event.round, event.finished) < (old.round, old.finished):
-            return []  # an old plan that was long on its way
-        self._forgotten = False
+        seen = self._seen.setdefault(event.run_id, {})
+        seen.pop(_place(event), None)
+        seen[_place(event)] = event
+        if len(seen) > _MAX_PLANS:
+            del seen[next(iter(seen))]
+        old = self._plans.get(event.run_id)
+        if old and _place(event) < _place(old):
+            return []  # long on its way, or of a run that begins anew: the fleet's state will tell
         self._keep(event)
+        if event.run_id != self._run_id:
+            return []  # this robot may be taken by that run later
+        self._forgotten = False
         busy = self._phase in (RobotPhase.FETCHING, RobotPhase.TRAINING)
         if busy and old and old.round == event.round and not event.finished:
             return []  # the same round, told again by a restarted aggregator
@@ -228,7 +233,7 @@ class Robot:
         self._plans[plan.run_id] = plan
         others = [run_id for run_id in self._plans if run_id != self._run_id]
         for run_id in others[: max(0, len(others) - _MAX_PLANS)]:
-            del self._plans[run_id]
+            del self._plans[run_id], self._seen[run_id]
 
     def _follow(self) -> list[ev.Effect]:
         """Start what the latest plan asks of this robot, when it is free to."""
@@ -303,6 +308,8 @@ class Robot:
         self._heard_s = now_s
         if self._phase < RobotPhase.WAITING or self._phase is RobotPhase.FAILED:
             return []
+        if told := self._catch_up(event):
+            return told
         mine = event.state_of(self._config.robot_id)
         if mine is None:
             self._refusals, self._forgotten = 0, True
@@ -314,6 +321,18 @@ class Robot:
             self._text = f"refused ({mine.last_code.name}): {mine.last_text}"
             return [ev.Log("warning", self._text), *self._report_again(mine.last_code), self._status()]
         return []
+
+    def _catch_up(self, event: FleetStatus) -> list[ev.Effect]:
+        """Follow a plan that was passed over, where the fleet's state says that it holds after all."""
+        place, plan = (event.round, event.phase == "finished"), self._plan
+        seen = self._seen.get(self._run_id, {})
+        if plan is None or place not in seen or place == _place(plan):
+            return []
+        if place < _place(plan) and not self._forgotten:
+            return []
+        self._forgotten = False
+        self._keep(seen[place])
+        return self._follow()
 
     def _on_other_run(self, event: FleetStatus, now_s: float) -> list[ev.Effect]:
         """Ask another run to take this robot, if its own refused it or fell silent; until then it stays where it is."""
@@ -357,3 +376,8 @@ class Robot:
                 text=self._text,
             )
         )
+
+
+def _place(plan: FleetPlan) -> tuple[int, bool]:
+    """Return where in its run a plan stands; later ones compare greater."""
+    return plan.round, plan.finished

@@ -1,6 +1,6 @@
 """The protocol of aggregator and robots on a bad network, with processes that die: no round and no update too many."""
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from fed_core.roles.membership import AggregatorConfig
@@ -27,6 +27,7 @@ def assert_over(fleet: FakeFleet, rounds: int) -> None:
     blob_failure=st.floats(0.0, 0.3),
     deaths=st.lists(st.tuples(st.integers(1, 9), st.integers(0, 4)), max_size=12),
 )
+@example(507, 4, 1, None, 0.0, 0.0, 0.0, [(1, 0), (4, 1), (6, 0), (1, 4), (2, 1), (3, 2), (1, 1), (6, 1), (5, 1)])
 @settings(max_examples=80, deadline=None)
 def test_every_run_ends_with_each_update_counted_at_most_once(
     seed: int,

@@ -70,11 +70,21 @@ def test_too_few_good_robots_are_told_and_the_round_stays_open() -> None:
     bench, plan = set_aside(min_updates=2)
     bench.count(report_of(plan, "ben"))
     assert "StartAggregation" not in bench.kinds()
-    assert bench.status.waiting_for == "updates, 1 of at least 2; the others are set aside"
+    told = "updates, 1 of at least 2; the others sit out"
+    assert bench.status.waiting_for == told
     bench.feed(ev.Readmit("ana"))
-    assert bench.status.waiting_for == "updates of ana"
+    assert bench.status.waiting_for == told
     bench.count(report_of(plan, "ana"))  # it is a participant of this round still
     assert [report.robot_id for report in bench.one(ev.StartAggregation).reports] == ["ana", "ben"]
+
+
+def test_a_round_does_not_wait_for_a_robot_that_was_taken_back_in_it_and_the_next_one_does() -> None:
+    bench, plan = set_aside(min_updates=1)
+    bench.feed(ev.Readmit("ana"))
+    bench.count(report_of(plan, "ben"))
+    assert bench.one(ev.StartAggregation).alive == ("ana", "ben")
+    bench.outcome()
+    assert bench.status.waiting_for == "updates of ana, ben"
 
 
 def test_its_updates_and_its_registration_are_refused_by_number() -> None:
