@@ -20,7 +20,7 @@ def runs(
     ),
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of the table.")] = False,
 ) -> None:
-    """List the runs below a folder: method, rounds, robots, updates, size on disk, the newest last.
+    """List the runs below a folder: method, rounds, robots, size on disk, the newest last.
 
     fedperc runs
 
@@ -47,12 +47,12 @@ def _show(folder: Path, found: "list[Listed]") -> None:
         console.print(Text(f"{folder} holds no run; fedperc simulate and fedperc demo make some"))
         return
     table = Table(box=None, pad_edge=False)
-    for name in ("run", "strategy", "network", "rounds", "robots", "updates", "size", "last round", "note"):
-        right = name in ("rounds", "robots", "updates", "size")
-        table.add_column(name, justify="right" if right else "left", overflow="fold")
+    for name in ("run", "strategy", "network", "rounds", "robots", "size", "last round", "note"):
+        right, folds = name in ("rounds", "robots", "size"), name in ("run", "note")
+        table.add_column(name, justify="right" if right else "left", no_wrap=not folds, overflow="fold")
     for run in found:
         place = str(run.folder.relative_to(folder)) if run.folder != folder else str(folder)
         cells = [place, run.strategy, run.network, f"{run.rounds}/{run.total_rounds}"]
-        cells += [str(run.robots), str(run.updates), size_text(run.size_bytes), run.closed, run.note]
+        cells += [str(run.robots), size_text(run.size_bytes), run.closed[5:16], run.note]
         table.add_row(*map(Text, cells))
     console.print(table)

@@ -41,17 +41,17 @@ def prepare(folder: Path, config: Any, *, resume: bool) -> bool:
         folder: the run's folder.
         config: JSON tree that a resumed run must share.
         resume: go on where the last run stopped.
+
+    Raises:
+        ConfigError: there is nothing that could be resumed, or it has another fleet.
     """
-    going_on = False
-    if folder.exists() and any(folder.iterdir()):
-        if resume and not (folder / SUMMARY).exists():
-            _compare(folder, config)
-            going_on = True
-        else:
-            _move_aside(folder)
+    if resume:
+        _compare(folder, config)
+    elif folder.exists() and any(folder.iterdir()):
+        _move_aside(folder)
     _make(folder)
     write_text(folder / CONFIG, json.dumps(config, indent=2))
-    return going_on
+    return resume
 
 
 @contextmanager
@@ -91,12 +91,18 @@ def _make(folder: Path) -> None:
 
 
 def _compare(folder: Path, config: Any) -> None:
+    if (folder / SUMMARY).exists():
+        raise ConfigError(
+            f"the demo in {folder} has ended; see it with fedperc report {folder}, or start without --resume"
+        )
     try:
         saved = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
     except (OSError, ValueError) as err:
-        raise ConfigError(f"{folder} holds no demo run that could be resumed; start without RESUME") from err
+        raise ConfigError(f"{folder} holds no demo run that could be resumed; start without --resume") from err
     if saved != json.loads(json.dumps(config)):
-        raise ConfigError(f"{folder} was started with another fleet, seed or data; start without RESUME, or with those")
+        raise ConfigError(
+            f"{folder} was started with another fleet, seed or data; start without --resume, or with those"
+        )
 
 
 def _move_aside(folder: Path) -> None:

@@ -39,14 +39,15 @@ class Listed:
 
 
 def listed(folder: Path) -> list[Listed]:
-    """Return the runs below ``folder``, at any depth, that whose last round is the oldest first.
+    """Return the runs below ``folder``, at any depth, that whose last round, or start, is the oldest first.
 
     Raises:
         DataError: there is no such folder.
     """
     if not folder.is_dir():
         raise DataError(f"{folder} is no folder; name one that holds runs")
-    return sorted((_read(path.parent) for path in folder.rglob(JOURNAL)), key=lambda run: (run.closed, run.folder))
+    found = [(path.stat().st_mtime, _read(path.parent)) for path in folder.rglob(JOURNAL)]
+    return [run for _, run in sorted(found, key=lambda each: (each[1].closed or _time(each[0]), each[1].folder))]
 
 
 def _read(folder: Path) -> Listed:
@@ -66,9 +67,13 @@ def _read(folder: Path) -> Listed:
         robots=len(record.robots),
         updates=sum(robot.updates for robot in record.robots),
         size_bytes=size,
-        closed=time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(closed_s)) if closed_s else "",
+        closed=_time(closed_s) if closed_s else "",
         note="finished" if record.rounds >= record.total_rounds else "",
     )
+
+
+def _time(seconds: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds))
 
 
 def _size(path: Path) -> int:

@@ -201,8 +201,11 @@ class Journal:
             )
         if found_id != run_id:
             raise StoreError(f"{self._path} belongs to run {found_id!r}, not to {run_id!r}; use another folder")
-        if json.loads(text)["run"] != json.loads(json.dumps(config)):
-            raise StoreError(f"{self._path} was started with another configuration; use another folder or that one")
+        saved, wanted = json.loads(text)["run"], json.loads(json.dumps(config))
+        if saved != wanted:
+            names = ", ".join(key for key in sorted({*saved, *wanted}) if saved.get(key) != wanted.get(key))
+            text = f"was started with another configuration ({names} differ); use another folder or that one"
+            raise StoreError(f"{self._path} {text}")
 
     def _write(self, statements: list[tuple[str, tuple[Any, ...]]]) -> None:
         try:

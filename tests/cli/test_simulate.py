@@ -99,7 +99,7 @@ def test_same_folder_with_other_options_is_refused(simulated: tuple[Path, str]) 
     arguments = ["simulate", "--fleet", str(folder / "fleet.yaml"), "--out", str(folder / "run"), "--seed", "5"]
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 2
-    assert "was started with another configuration; use another folder or that one" in result.output
+    assert "was started with another configuration (seed differ); use another folder or that one" in result.output
 
 
 def test_missing_fleet_file_is_one_line(tmp_path: Path) -> None:

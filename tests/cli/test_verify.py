@@ -74,8 +74,13 @@ def test_updates_that_were_not_kept_end_with_2_and_what_to_do(tmp_path: Path) ->
 
 def test_no_run_is_one_line(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["verify", str(tmp_path)])
-    assert result.exit_code == 2
-    assert result.output.startswith(f"error: cannot read the journal {tmp_path}/journal.sqlite: ")
+    assert (result.exit_code, result.output) == (2, f"error: {tmp_path} holds no run; fedperc runs finds them\n")
+    for name in ("fedavg", "fedepth"):
+        (tmp_path / "aggregator" / name).mkdir(parents=True)
+        (tmp_path / "aggregator" / name / "journal.sqlite").touch()
+    result = CliRunner().invoke(app, ["verify", str(tmp_path)])
+    runs = f"{tmp_path}/aggregator/fedavg, {tmp_path}/aggregator/fedepth"
+    assert (result.exit_code, result.output) == (2, f"error: {tmp_path} is a demo; name one of its runs: {runs}\n")
 
 
 def test_runs_are_listed_with_those_that_are_broken(kept: Path, tmp_path: Path) -> None:
@@ -85,19 +90,11 @@ def test_runs_are_listed_with_those_that_are_broken(kept: Path, tmp_path: Path) 
     result = CliRunner().invoke(app, ["runs", str(tmp_path)], env={"COLUMNS": "200"})
     lines = result.output.splitlines()
     assert result.exit_code == 0
-    assert lines[0].split() == [
-        "run",
-        "strategy",
-        "network",
-        "rounds",
-        "robots",
-        "updates",
-        "size",
-        "last",
-        "round",
-        "note",
-    ]
-    broken, good = next(line for line in lines if line.startswith("broken")), lines[-1]
+    assert lines[0].split() == "run strategy network rounds robots size last round note".split()
+    broken, good = (
+        next(line for line in lines if line.startswith("broken")),
+        next(line for line in lines if "deep" in line),
+    )
     assert "cannot read the journal" in broken
     assert good.startswith("deep/yard") and "2/2" in good and good.rstrip().endswith("finished")
 

@@ -37,7 +37,7 @@ def test_unfinished_run_goes_on_with_the_same_fleet(tmp_path: Path) -> None:
 
 def test_another_fleet_does_not_resume(tmp_path: Path) -> None:
     folder = unfinished(tmp_path / "demo")
-    with pytest.raises(ConfigError, match="was started with another fleet, seed or data; start without RESUME"):
+    with pytest.raises(ConfigError, match="was started with another fleet, seed or data; start without --resume"):
         prepare(folder, {**FLEET, "seed": 1}, resume=True)
     assert (folder / "kept.txt").exists()
 
@@ -45,13 +45,18 @@ def test_another_fleet_does_not_resume(tmp_path: Path) -> None:
 def test_finished_runs_are_counted_up_and_never_resumed(tmp_path: Path) -> None:
     folder = tmp_path / "demo"
     for _ in range(3):
-        prepare(folder, FLEET, resume=True)
+        prepare(folder, FLEET, resume=False)
         (folder / SUMMARY).write_text("{}")
+        told = f"^the demo in {folder} has ended; see it with fedperc report {folder}, or start without --resume$"
+        with pytest.raises(ConfigError, match=told):
+            prepare(folder, FLEET, resume=True)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["demo", "demo.1", "demo.2"]
 
 
 def test_folder_that_is_no_demo_does_not_resume(tmp_path: Path) -> None:
     (tmp_path / "photo.jpg").write_bytes(b"x")
+    with pytest.raises(ConfigError, match="never holds no demo run that could be resumed; start without --resume"):
+        prepare(tmp_path / "never", FLEET, resume=True)
     with pytest.raises(ConfigError, match="holds no demo run that could be resumed"):
         prepare(tmp_path, FLEET, resume=True)
 
