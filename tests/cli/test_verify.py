@@ -100,6 +100,7 @@ def test_runs_are_listed_with_those_that_are_broken(kept: Path, tmp_path: Path) 
 
 
 def test_a_folder_without_runs_and_no_folder_are_told(tmp_path: Path) -> None:
-    assert "holds no run" in CliRunner().invoke(app, ["runs", str(tmp_path)]).output.replace("\n", " ")
+    told = CliRunner().invoke(app, ["runs", str(tmp_path)], env={"COLUMNS": "250"}).output
+    assert told == f"{tmp_path} holds no run; fedperc simulate and fedperc demo make some\n"
     result = CliRunner().invoke(app, ["runs", str(tmp_path / "none")])
     assert (result.exit_code, result.output) == (2, f"error: {tmp_path}/none is no folder; name one that holds runs\n")

@@ -85,5 +85,5 @@ def test_a_journal_of_another_schema_is_told(tmp_path: Path) -> None:
     journal.commit()
     journal.close()
 
-    with pytest.raises(StoreError, match="it has schema 7, this version reads 1"):
+    with pytest.raises(StoreError, match="it has schema 7, this version reads 2"):
         read_history(folder, "r")
