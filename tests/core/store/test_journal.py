@@ -128,7 +128,9 @@ def test_a_commit_that_breaks_anywhere_leaves_nothing_behind(path: Path, journal
 def test_refuses_another_run_another_configuration_and_another_schema(path: Path, journal: Journal) -> None:
     with pytest.raises(StoreError, match="belongs to run 'run', not to 'other'; use another folder"):
         Journal(path, "other", CONFIG)
-    with pytest.raises(StoreError, match=r"was started with another configuration \(rounds differ\); use another folder or that one"):
+    with pytest.raises(
+        StoreError, match=r"was started with another configuration \(rounds differ\); use another folder or that one"
+    ):
         Journal(path, "run", {**CONFIG, "rounds": 4})
     journal._db.execute("UPDATE runs SET schema = 3")
     with pytest.raises(StoreError, match="has schema 3, this version reads 2; use another folder"):
