@@ -1,7 +1,8 @@
 """What only some users need is imported on use; where it is absent, one line says how to get it."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from importlib.metadata import PackageNotFoundError, version
 
 from fed_core.errors import ConfigError, FedError
 
@@ -25,3 +26,12 @@ def needs(extra: str, what: str, error: type[FedError] = ConfigError) -> Iterato
     except ImportError as err:
         reason = " ".join(str(err).split())
         raise error(f"{what}, which cannot be imported ({reason}); run: {install(extra)}") from err
+
+
+def versions(*packages: str) -> dict[str, str]:
+    """Return the versions of those packages that are installed."""
+    found = {}
+    for package in packages:
+        with suppress(PackageNotFoundError):
+            found[package] = version(package)
+    return found

@@ -1,6 +1,5 @@
 """The folder that an export makes: it appears whole, or not at all."""
 
-import importlib.metadata
 import os
 import shutil
 import tempfile
@@ -18,6 +17,7 @@ from fed_cli.exporting.frames import batch_of
 from fed_cli.exporting.networks import build_filled, sized
 from fed_cli.exporting.runs import Found
 from fed_core.errors import StoreError
+from fed_core.extras import versions
 from fed_core.types import DETECTION_CLASSES, IMAGE_MEAN, IMAGE_STD
 from fed_core.wire.files import store_error, sync_folder, write_text
 
@@ -125,7 +125,7 @@ def write_package(found: Found, chosen: Chosen, wanted: Wanted, folder: Path) ->
     from fed_models.export import TOLERANCE
 
     parameters = sum(parameter.numel() for parameter in network.parameters())
-    measured = Measured(files, parameters, compared_on, TOLERANCE, wanted.licence, _versions())
+    measured = Measured(files, parameters, compared_on, TOLERANCE, wanted.licence, versions(*_PACKAGES))
     tree = _config(chosen, network, options, measured)
     write_text(folder / CONFIG, yaml.safe_dump(tree, sort_keys=False, allow_unicode=True))
     write_text(folder / CARD, card(found, chosen, options, measured))
@@ -184,13 +184,3 @@ def _file(one: "Exported") -> dict[str, Any]:
     for side in ("inputs", "outputs"):
         tree[side] = [{**port, "shape": list(port["shape"])} for port in tree[side]]
     return tree
-
-
-def _versions() -> dict[str, str]:
-    found = {}
-    for package in _PACKAGES:
-        try:
-            found[package] = importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
-            continue
-    return found

@@ -1,6 +1,5 @@
 """What a demo ends with: the table, the membership matrix, the picture grid, and ``summary.json``."""
 
-import importlib.metadata
 import json
 import platform
 from pathlib import Path
@@ -14,6 +13,7 @@ from fed_cli.fleetrun.figures import WORDS, number, words_of
 from fed_cli.fleetrun.folder import SUMMARY
 from fed_cli.fleetrun.runs import JOURNAL, read_run
 from fed_cli.fleetrun.stages import read_scores
+from fed_core.extras import versions
 from fed_core.fleet import FleetConfig
 from fed_core.wire.files import write_text
 
@@ -56,7 +56,7 @@ def summarise(folder: Path, fleet: FleetConfig, seconds: float) -> dict[str, Any
         "bytes": sum(scores[name]["run"]["bytes"] for name in scores),
         "seconds": round(seconds, 1),
         "seed": fleet.seed,
-        "versions": {"python": platform.python_version(), **_versions()},
+        "versions": {"python": platform.python_version(), **versions(*_PACKAGES)},
     }
     write_text(folder / SUMMARY, json.dumps(summary, indent=2))
     return summary
@@ -128,13 +128,3 @@ def _shares(run: Path) -> dict[str, Any]:
 
 def _told(shares: dict[str, Any] | None) -> str:
     return f"{' '.join(map(str, shares['shared']))} of {shares['layers']}" if shares else "all"
-
-
-def _versions() -> dict[str, str]:
-    found = {}
-    for package in _PACKAGES:
-        try:
-            found[package] = importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
-            found[package] = "?"
-    return found

@@ -6,7 +6,6 @@ import platform
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ import torch
 from fed_core import __version__
 from fed_core.config import from_tree, to_tree
 from fed_core.errors import ConfigError, StudyError
+from fed_core.extras import versions
 from fed_core.simulation.ray_cluster import RayOptions
 from fed_core.strategies.base import make_strategy
 from fed_core.study import tuning
@@ -247,7 +247,11 @@ class Study:
             "clients": [_row(client, config) for client in first.clients],
             "tests": [_scored_row(test, config) for test in first.tests],
             "tuning": chosen,
-            "versions": _versions(),
+            "versions": {
+                "fed_perception": __version__,
+                "python": platform.python_version(),
+                **versions("torch", "numpy", "transformers"),
+            },
             "machine": f"{os.cpu_count()} CPUs, {_processor()}, {self._jobs} processes",
         }
         write_text(self._folder / STUDY, json.dumps(tree, indent=1))
@@ -283,16 +287,6 @@ def _row(sequence: StudySequence, config: StudyConfig) -> dict[str, Any]:
 def _scored_row(sequence: StudySequence, config: StudyConfig) -> dict[str, Any]:
     row = _row(sequence, config)
     return {**row, **kind_of(config).scoring(sequence, row["frames"], config)}
-
-
-def _versions() -> dict[str, str]:
-    found = {"fed_perception": __version__, "python": platform.python_version()}
-    for name in ("torch", "numpy", "transformers"):
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:
-            continue
-    return found
 
 
 def _processor() -> str:

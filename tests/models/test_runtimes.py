@@ -8,30 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch import nn
 
 from fed_core.errors import ConfigError
 from fed_core.tasks.depth import DepthTask
 from fed_models import runtimes
-from fed_models.depth import DepthOutput
 from fed_models.runtimes import RuntimeUnavailableError, make_runner
+from tests.models.one_layer import Tiny
 
 RGB = np.random.default_rng(0).integers(0, 255, (48, 64, 3), np.uint8)
-
-
-class Tiny(nn.Module):
-    """A depth network of one layer."""
-
-    input_size, d_min, d_max = (32, 32), 0.1, 80.0
-
-    def __init__(self) -> None:
-        super().__init__()
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(0)
-            self.layer = nn.Conv2d(3, 1, 3, padding=1)
-
-    def forward(self, x: torch.Tensor) -> DepthOutput:
-        return DepthOutput(self.layer(x).exp())
 
 
 def runner_of(network: Any, runtime: str) -> Any:
@@ -83,7 +67,7 @@ def test_onnx_gives_the_same_depth_with_the_networks_attributes() -> None:
     pytest.importorskip("onnxscript", reason="onnx, onnxscript and onnxruntime are optional")
     network, task = Tiny().eval(), DepthTask()
     runner = runner_of(network, "onnx")
-    assert runner.input_size == (32, 32) and runner is not network
+    assert runner.input_size == (32, 48) and runner is not network
     calls: list[Any] = []
     network.register_forward_hook(lambda *seen: calls.append(seen))
     found = task.predict(runner, RGB)
