@@ -5,7 +5,7 @@ from pathlib import Path
 
 from fed_cli.fleetrun.figures import number, words_of
 from fed_cli.fleetrun.folder import SUMMARY
-from fed_cli.fleetrun.runs import JOURNAL, read_run, shared_layers
+from fed_cli.fleetrun.runs import JOURNAL, read_run, runs_of_demo, shared_layers
 from fed_core.data.inspect import Report, describe, size_text
 from fed_core.data.open import UNFINISHED, find_reader
 from fed_core.data.opv2v.files import SPLITS, is_generated
@@ -37,7 +37,7 @@ def contents(path: Path) -> Report:
     if (path / OWN_FILE).is_file() or all((path / split).is_dir() for split in SPLITS):
         return _vehicles(path)
     if not find_reader(path):
-        inside = sorted(str(file.parent) for file in path.glob(f"aggregator/*/{JOURNAL}"))
+        inside = [str(run) for run in runs_of_demo(path)]
         if inside:
             raise DataError(f"{path} is a demo that has not ended; its runs, name one: {', '.join(inside)}")
     return describe(path)

@@ -77,6 +77,11 @@ def read_run(folder: Path) -> RunRecord:
         return _record(journal)
 
 
+def runs_of_demo(folder: Path) -> list[Path]:
+    """Return the folders of the runs of a demo, by name; none where ``folder`` is no demo, or has begun none."""
+    return sorted(path.parent for path in folder.glob(f"aggregator/*/{JOURNAL}"))
+
+
 @contextmanager
 def open_journal(folder: Path) -> Iterator[sqlite3.Connection]:
     """Give the journal of ``folder`` for reading; what is wrong in it while it is read is an error of the folder.

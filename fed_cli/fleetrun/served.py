@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 from fed_cli.fleetrun.folder import CONFIG
-from fed_cli.fleetrun.runs import JOURNAL, open_journal
+from fed_cli.fleetrun.runs import JOURNAL, open_journal, runs_of_demo
 from fed_core.errors import DataError, StoreError
 from fed_core.roles.last_plan import save_plan
 from fed_core.roles.messages import FleetPlan
@@ -20,7 +20,7 @@ def run_folder(path: Path) -> Path:
     """
     if (path / JOURNAL).is_file():
         return path
-    runs = sorted(file.parent for file in path.glob(f"aggregator/*/{JOURNAL}"))
+    runs = runs_of_demo(path)
     if not runs:
         raise DataError(f"{path} holds no run; name the folder of a demo, of a simulation or of a run (runs/demo)")
     own = path / "aggregator" / _method(path)

@@ -5,7 +5,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from fed_cli.fleetrun.runs import JOURNAL
+from fed_cli.fleetrun.runs import JOURNAL, runs_of_demo
 from fed_core.audit import Audit, RoundCheck
 from fed_core.errors import StoreError
 
@@ -21,7 +21,7 @@ def checked(folder: Path, *, quiet: bool) -> list[RoundCheck]:
         StoreError: there is no run, it is of another version, or no round has closed yet.
     """
     if not (folder / JOURNAL).is_file():
-        inside = sorted(str(path.parent) for path in folder.glob(f"aggregator/*/{JOURNAL}"))
+        inside = [str(run) for run in runs_of_demo(folder)]
         told = (
             f"is a demo; name one of its runs: {', '.join(inside)}"
             if inside

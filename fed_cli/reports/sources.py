@@ -7,13 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from fed_cli.fleetrun.folder import CONFIG, SUMMARY
-from fed_cli.fleetrun.runs import JOURNAL
+from fed_cli.fleetrun.runs import JOURNAL, runs_of_demo
 from fed_cli.reports.history import History, read_history
 from fed_core.errors import DataError, StoreError
 from fed_core.study.report.results import Study, read_study
 
 STUDY = "study.json"
-_RUNS = f"aggregator/*/{JOURNAL}"
 
 
 @dataclass(frozen=True)
@@ -73,7 +72,7 @@ def _read(path: Path, name: str) -> Source:
         raise DataError(f"{path} is a file; name the folder of a run, a demo or a study")
     if (path / STUDY).is_file():
         return Source(name, path, study=read_study(path))
-    if (path / SUMMARY).is_file() or (path / CONFIG).is_file() or any(path.glob(_RUNS)):
+    if (path / SUMMARY).is_file() or (path / CONFIG).is_file() or runs_of_demo(path):
         return _demo(path, name)
     if (path / JOURNAL).is_file():
         return Source(name, path, histories=(read_history(path, name),))
@@ -94,9 +93,9 @@ def _nothing(path: Path) -> str:
 def _demo(folder: Path, name: str) -> Source:
     notes: list[str] = []
     histories = []
-    for path in sorted(folder.glob(_RUNS)):
+    for run in runs_of_demo(folder):
         try:
-            histories.append(read_history(path.parent, f"{name}/{path.parent.name}"))
+            histories.append(read_history(run, f"{name}/{run.name}"))
         except StoreError as err:  # the others can still be told
             notes.append(str(err))
     summary, fleet = (_tree(folder / file, notes) for file in (SUMMARY, CONFIG))
